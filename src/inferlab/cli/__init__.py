@@ -1,0 +1,1 @@
+"""The command line: `inferlab <command>`. Each command lives in a module of its own."""
