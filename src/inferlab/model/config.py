@@ -146,7 +146,7 @@ class ModelConfig:
 
         Raises InferlabError for an architecture or a setting that this engine does not run.
         """
-        from inferlab.model.read_config import config_from_gguf
+        from inferlab.model.gguf_config import config_from_gguf
 
         return config_from_gguf(meta, name, tensors)
 

@@ -8,6 +8,7 @@ several arrays of each; this one walks the file once. Values and layouts are the
 import mmap
 import struct
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,16 @@ SCALARS = {
 }
 STRING, ARRAY = 8, 9
 FETCH_AGAIN = "Download it again (`inferlab model fetch --force` for the embedded model)."
+
+
+def tally(tensors: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    """From (format, bytes) of each tensor: tensors and bytes per format, most bytes first."""
+    count: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    for kind, nbytes in tensors:
+        count[kind] += 1
+        size[kind] += nbytes
+    return {kind: (count[kind], total) for kind, total in size.most_common()}
 
 
 class _Cursor:
@@ -176,11 +187,14 @@ class GGUFFile:
 
     def mix(self) -> dict[str, tuple[int, int]]:
         """Return the number of tensors and of bytes for each format, largest first."""
-        bytes_of: Counter[str] = Counter()
-        for tensor in self.tensors.values():
-            bytes_of[tensor.kind] += tensor.nbytes
-        count = Counter(tensor.kind for tensor in self.tensors.values())
-        return {kind: (count[kind], size) for kind, size in bytes_of.most_common()}
+        return tally((tensor.kind, tensor.nbytes) for tensor in self.tensors.values())
+
+    def floats(self, name: str) -> list[float]:
+        """Return the values of a small F32 tensor without importing torch."""
+        info = self.tensors[name]
+        if info.kind != "F32":
+            raise InferlabError(f"{self.path}: {name} is stored as {info.kind}, not as F32.")
+        return list(struct.unpack_from(f"<{info.nbytes // 4}f", self._data, info.offset))
 
     def load(self, name: str, dtype: "torch.dtype") -> "torch.Tensor":
         """Decode one tensor into `dtype`; it owns its memory."""

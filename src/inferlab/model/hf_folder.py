@@ -1,17 +1,20 @@
 """Reads a Hugging Face model folder: its JSON files, and its safetensors, sharded or not."""
 
 import json
+import math
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferlab.errors import InferlabError
+from inferlab.model.config import ModelConfig
+from inferlab.model.gguf_file import tally
 
 if TYPE_CHECKING:
     import torch
 
 INDEX = "model.safetensors.index.json"
-FLOATS = ("F64", "F32", "F16", "BF16")
+FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # bytes per value
 FETCH_AGAIN = "Download the model again, or remove the folder."
 
 
@@ -33,6 +36,12 @@ def read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
     return value
 
 
+def config_of_folder(folder: Path) -> ModelConfig:
+    """Return the configuration of a folder; generation_config.json names the ends of a text."""
+    generation = read_json(folder / "generation_config.json", required=False)
+    return ModelConfig.from_hf(read_json(folder / "config.json"), folder.name, generation)
+
+
 class SafetensorsFolder:
     """All tensors of a folder's shards, by name, with their shapes; data is read on `load`.
 
@@ -42,6 +51,7 @@ class SafetensorsFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.kinds: dict[str, str] = {}
         self._shard_of: dict[str, Path] = {}
         self._open: tuple[Path, Any] | None = None
         for shard in self._shards():
@@ -75,6 +85,12 @@ class SafetensorsFolder:
                 "are read. Use an unquantized checkpoint, or a GGUF file."
             )
         self.shapes[name], self._shard_of[name] = tuple(entry["shape"]), shard
+        self.kinds[name] = entry["dtype"]
+
+    def mix(self) -> dict[str, tuple[int, int]]:
+        """Return the number of tensors and of bytes for each dtype, largest first."""
+        sizes = {name: math.prod(shape) for name, shape in self.shapes.items()}
+        return tally((self.kinds[name], n * FLOATS[self.kinds[name]]) for name, n in sizes.items())
 
     def load(self, name: str, dtype: "torch.dtype") -> "torch.Tensor":
         """Read one tensor in `dtype`. Shards are opened one at a time: load in file order."""

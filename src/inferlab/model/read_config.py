@@ -1,7 +1,7 @@
-"""Reads a ModelConfig from config.json or from GGUF metadata, under the names each of them uses."""
+"""Reads a ModelConfig from a Hugging Face config.json, under the names used there."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from inferlab.errors import InferlabError
@@ -215,66 +215,3 @@ def _ids(value: Any, where: str) -> tuple[int, ...]:
 
 def _first(ids: tuple[int, ...]) -> int | None:
     return ids[0] if ids else None
-
-
-def config_from_gguf(meta: Mapping[str, Any], name: str, tensors: Collection[str]) -> ModelConfig:
-    """Read GGUF metadata. Architecture "llama" also holds Mistral, whose shape is the same."""
-    architecture = meta.get("general.architecture")
-    family = known_family(architecture, name)
-    fields = Fields(meta, f"{name}: GGUF metadata", f"{architecture}.")
-    heads, hidden = fields.integer("attention.head_count"), fields.integer("embedding_length")
-    head_dim = fields.integer("attention.key_length", hidden // max(heads, 1))
-    if (rotary := fields.integer("rope.dimension_count", head_dim)) != head_dim:
-        raise InferlabError(
-            f"{fields.where}: rotary embeddings over {rotary} of {head_dim} dimensions are not "
-            "supported; use a model that rotates whole heads."
-        )
-    context = fields.integer("context_length")
-    ids = Fields(meta, fields.where, "tokenizer.ggml.")
-    ends = {
-        ids.integer(k): None for k in ("eos_token_id", "eot_token_id") if ids.get(k) is not None
-    }
-    window = fields.integer("attention.sliding_window", 0)
-    bos = ids.integer("bos_token_id", -1)
-    return ModelConfig(
-        name=name,
-        family=family,
-        num_layers=fields.integer("block_count"),
-        hidden_size=hidden,
-        intermediate_size=fields.integer("feed_forward_length"),
-        num_heads=heads,
-        num_kv_heads=fields.integer("attention.head_count_kv", heads),
-        head_dim=head_dim,
-        vocab_size=fields.integer("vocab_size", len(meta.get("tokenizer.ggml.tokens") or ())),
-        rope_theta=fields.number("rope.freq_base", 10000.0),
-        rms_norm_eps=float(f"{fields.number('attention.layer_norm_rms_epsilon', 1e-5):.6g}"),
-        max_model_len=context,
-        tie_embeddings="output.weight" not in tensors,
-        qkv_bias="blk.0.attn_q.bias" in tensors or (family == "qwen2" and not tensors),
-        o_bias="blk.0.attn_output.bias" in tensors,
-        qk_norm=family == "qwen3",
-        rope_scaling=_rope_from_gguf(fields, context),
-        sliding_window=window or None,
-        bos_token_id=bos if bos >= 0 else None,
-        eos_token_ids=tuple(dict.fromkeys(end for end in ends if end >= 0)),
-    )
-
-
-def _rope_from_gguf(fields: Fields, context: int) -> RopeScaling | None:
-    kind = fields.get("rope.scaling.type") or "none"
-    if kind == "none":
-        return None
-    if kind not in ("linear", "yarn"):
-        raise InferlabError(f"{fields.where}: rope scaling {kind!r} is not supported.")
-    factor = fields.number("rope.scaling.factor")
-    inferred = 0.1 * math.log(factor) + 1.0 if kind == "yarn" and factor > 1 else 1.0
-    return RopeScaling(
-        kind=ROPE_KINDS[kind],
-        factor=factor,
-        original_max_position_embeddings=fields.integer(
-            "rope.scaling.original_context_length", context
-        ),
-        beta_fast=fields.number("rope.scaling.yarn_beta_fast", 32.0),
-        beta_slow=fields.number("rope.scaling.yarn_beta_slow", 1.0),
-        attention_factor=inferred * fields.number("rope.scaling.attn_factor", 1.0),
-    )

@@ -12,9 +12,10 @@ from pathlib import Path
 import torch
 
 from inferlab.errors import InferlabError
-from inferlab.model.config import ModelConfig, RopeScaling
+from inferlab.model.config import ModelConfig
+from inferlab.model.gguf_config import config_of_gguf
 from inferlab.model.gguf_file import GGUFFile
-from inferlab.model.hf_folder import SafetensorsFolder, read_json
+from inferlab.model.hf_folder import SafetensorsFolder, config_of_folder
 from inferlab.model.tokenizer import Tokenizer
 
 GGUF_NAMES = {
@@ -25,7 +26,6 @@ GGUF_NAMES = {
     "ffn_down": "mlp.down_proj",
 }  # fmt: skip
 GGUF_ENDS = {"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"}
-ROPE_FREQS = "rope_freqs.weight"
 DERIVED = re.compile(r"rotary_emb\.inv_freq$|rope_freqs\.weight$|attn_rot_embd")  # not weights
 PADDING = 256  # rows of the embedding are padded to multiples of at most this
 
@@ -43,18 +43,11 @@ def load_weights(
     return _load_gguf(path, dtype)
 
 
-def read_config(path: Path) -> ModelConfig:
-    """Return the configuration alone of a .gguf file or a Hugging Face folder."""
-    if path.is_dir():
-        return _folder_config(path)
-    return _gguf_config(GGUFFile(path))
-
-
 def _load_gguf(
     path: Path, dtype: torch.dtype
 ) -> tuple[ModelConfig, dict[str, torch.Tensor], Tokenizer]:
     file = GGUFFile(path)
-    config = _gguf_config(file)
+    config = config_of_gguf(file)
     source = {_state_name(name): name for name in file.tensors if not DERIVED.search(name)}
     check_shapes(config, {key: file.tensors[name].shape for key, name in source.items()}, path)
     tokenizer = Tokenizer.from_gguf(file.meta, str(path))
@@ -86,49 +79,10 @@ def rotate_half_order(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
     return pairs.transpose(1, 2).reshape(weight.shape)
 
 
-def _gguf_config(file: GGUFFile) -> ModelConfig:
-    config = ModelConfig.from_gguf(file.meta, file.path.name, file.tensors)
-    if ROPE_FREQS not in file.tensors:
-        return config
-    factors = file.load(ROPE_FREQS, torch.float32)
-    return replace(config, rope_scaling=_llama3_scaling(factors, config, file.path))
-
-
-def _llama3_scaling(factors: torch.Tensor, config: ModelConfig, path: Path) -> RopeScaling:
-    """GGUF keeps Llama 3's scaling as one divisor per frequency; find the rule that made them.
-
-    Each published Llama 3.x has low factor 1, high factor 4 and 8,192 original positions, so that
-    the factor alone is unknown, and is the largest divisor. Divisors made otherwise are refused.
-    """
-    scaling = RopeScaling("llama3", round(float(factors.max()), 4), 1.0, 4.0, 8192)
-    if factors.shape == (config.head_dim // 2,) and torch.allclose(
-        factors, llama3_divisors(scaling, config.rope_theta, config.head_dim), rtol=1e-3
-    ):
-        return scaling
-    raise InferlabError(
-        f"{path}: {ROPE_FREQS} holds frequency factors that are not Llama 3's. "
-        "Use the model's Hugging Face folder, whose config.json names the rule."
-    )
-
-
-def llama3_divisors(scaling: RopeScaling, theta: float, head_dim: int) -> torch.Tensor:
-    """What Llama 3 divides each rotary frequency by: (head_dim / 2,), between 1 and the factor."""
-    wavelength = 2 * torch.pi * theta ** (torch.arange(0, head_dim, 2) / head_dim)
-    turns = scaling.original_max_position_embeddings / wavelength
-    low, high = scaling.low_freq_factor, scaling.high_freq_factor
-    smooth = ((turns - low) / (high - low)).clamp(0, 1)
-    return 1 / ((1 - smooth) / scaling.factor + smooth)
-
-
-def _folder_config(folder: Path) -> ModelConfig:
-    generation = read_json(folder / "generation_config.json", required=False)
-    return ModelConfig.from_hf(read_json(folder / "config.json"), folder.name, generation)
-
-
 def _load_folder(
     folder: Path, dtype: torch.dtype
 ) -> tuple[ModelConfig, dict[str, torch.Tensor], Tokenizer]:
-    config = _folder_config(folder)
+    config = config_of_folder(folder)
     weights = SafetensorsFolder(folder)
     source = {name.removeprefix("model."): name for name in weights.shapes}
     source = {key: name for key, name in source.items() if not DERIVED.search(key)}
