@@ -29,7 +29,7 @@ def render(
         raise InferlabError(
             "this model has no chat template. Use plain generation, or a chat (instruct) model."
         )
-    _check(messages)
+    check(messages)
     from jinja2 import TemplateError
 
     try:
@@ -43,7 +43,8 @@ def render(
         raise InferlabError(f"the model's chat template refuses these messages: {error}") from error
 
 
-def _check(messages: Sequence[Mapping[str, str]]) -> None:
+def check(messages: Sequence[Mapping[str, str]]) -> None:
+    """Raise InferlabError unless each message is {role, content}, both text."""
     for number, message in enumerate(messages):
         if not isinstance(message, Mapping) or not all(
             isinstance(message.get(key), str) for key in ("role", "content")

@@ -61,9 +61,10 @@ class SafetensorsFolder:
     def _shards(self) -> list[Path]:
         if (self.folder / INDEX).is_file():
             weight_map = read_json(self.folder / INDEX).get("weight_map")
-            if not isinstance(weight_map, dict) or not weight_map:
+            names = weight_map.values() if isinstance(weight_map, dict) else ()
+            if not names or not all(isinstance(name, str) for name in names):
                 raise InferlabError(f"{self.folder / INDEX} has no weight_map. {FETCH_AGAIN}")
-            shards = [self.folder / name for name in sorted(set(weight_map.values()))]
+            shards = [self.folder / name for name in sorted(set(names))]
         else:
             shards = sorted(self.folder.glob("*.safetensors"))
         if not shards:

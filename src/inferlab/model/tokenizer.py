@@ -18,6 +18,7 @@ from inferlab.model.hf_folder import FETCH_AGAIN, read_json
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SYMBOL_BYTES = {symbol: byte for byte, symbol in enumerate(byte_symbols())}
 SPACE_SYMBOL = "\u2581"  # SentencePiece writes a space so
+TURN = ("role", "content")
 NONCHARACTERS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # never in text, says Unicode
 
 
@@ -162,18 +163,19 @@ class Tokenizer:
         self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True
     ) -> list[int]:
         """Return the ids of a conversation; control tokens that a message spells out stay text."""
-        written = list(self._special.values())
-        texts = "".join(str(value) for message in messages for value in message.values())
+        chat.check(messages)
+        turns = [{key: message[key] for key in TURN} for message in messages]
+        written = sorted(filter(None, self._special.values()), key=len, reverse=True)
+        texts = "".join(turn["role"] + turn["content"] for turn in turns)
         if not any(token in texts for token in written):
-            text = self.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+            text = self.apply_chat_template(turns, add_generation_prompt=add_generation_prompt)
             return self.encode(text, allow_special=True, add_bos=False)
         # A mark inside each such spelling keeps it apart from the template's own control tokens.
         mark = next(c for c in NONCHARACTERS if c not in texts)
-        longest_first = sorted(filter(None, written), key=len, reverse=True)
-        pattern = re.compile("|".join(map(re.escape, longest_first)))
+        pattern = re.compile("|".join(map(re.escape, written)))
         marked = [
-            {k: pattern.sub(lambda m: m[0][0] + mark + m[0][1:], v) for k, v in message.items()}
-            for message in messages
+            {k: pattern.sub(lambda m: m[0][0] + mark + m[0][1:], v) for k, v in turn.items()}
+            for turn in turns
         ]
         text = self.apply_chat_template(marked, add_generation_prompt=add_generation_prompt)
         ids: list[int] = []
