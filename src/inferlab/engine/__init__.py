@@ -1,0 +1,1 @@
+"""Turns a model into something that answers: requests, sampling, the two generation loops."""

@@ -1,0 +1,278 @@
+"""The public face of the engine: load a model, generate, stream, chat, look at probabilities."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, overload
+
+import torch
+
+from inferlab.engine import placement
+from inferlab.engine.cuda_graph import GraphedDecode
+from inferlab.engine.generate import (
+    DecodeOne,
+    generate_with_cache,
+    generate_without_cache,
+    prefill,
+)
+from inferlab.engine.request import (
+    Completion,
+    FinishReason,
+    Piece,
+    SamplingParams,
+    StopText,
+    TokenProbability,
+)
+from inferlab.engine.sampler import Sampler, distribution
+from inferlab.errors import InferlabError
+from inferlab.kv_cache.contiguous import ContiguousCache
+from inferlab.model import hub
+from inferlab.model.config import ModelConfig
+from inferlab.model.llama import Llama
+from inferlab.model.tokenizer import Detokenizer, Tokenizer
+from inferlab.model.weights import load_weights
+from inferlab.trace.events import Chunk, Trace, Usage
+
+Prompt = str | Sequence[int]
+
+
+class LLM:
+    """A model that is ready to answer.
+
+    model: "smollm2-135m", the path of a .gguf file, or a folder with config.json and safetensors;
+        None means `$INFERLAB_MODEL`, else the embedded model.
+    dtype: "float32", "bfloat16", "float16" or "auto" (what the device computes fastest).
+    device: "cpu", "cuda", "mps" or "auto" (a GPU when there is one).
+    num_threads: threads of the CPU; None leaves PyTorch's choice.
+
+    Raises InferlabError for an unknown model, device or dtype, and for a damaged file.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        dtype: str = "auto",
+        device: str = "auto",
+        num_threads: int | None = None,
+    ) -> None:
+        place = placement.choose(device, dtype, num_threads)
+        path = hub.resolve(model)
+        config, state, tokenizer = load_weights(path, place.dtype)
+        if (name := str(model or hub.default_model())) in hub.PACKAGES:
+            config = replace(config, name=name)
+        source = {"file": path.name, "sha256": placement.checksums(path)}
+        self._set_up(config, state, tokenizer, place, source)
+
+    @classmethod
+    def random(
+        cls,
+        shape: str | ModelConfig,
+        *,
+        num_layers: int | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        num_threads: int | None = None,
+        seed: int = 0,
+    ) -> "LLM":
+        """A model of a named shape with random weights: for measuring speed, never quality.
+
+        num_layers: build fewer layers than the shape has. Raises InferlabError for no such shape.
+        """
+        place = placement.choose(device, dtype, num_threads)
+        config = placement.shape_named(shape, num_layers)
+        state = placement.random_state(config, place, seed)
+        llm = cls.__new__(cls)
+        source = {"weights": "random weights, speed only", "seed": seed}
+        llm._set_up(config, state, Tokenizer.of_bytes(), place, source)
+        return llm
+
+    def _set_up(
+        self,
+        config: ModelConfig,
+        state: dict[str, torch.Tensor],
+        tokenizer: Tokenizer,
+        place: placement.Placement,
+        source: Mapping[str, Any],
+    ) -> None:
+        self.config, self.tokenizer = config, tokenizer
+        self.device, self.dtype = place.device, place.dtype
+        moved = {name: state.pop(name).to(place.device) for name in list(state)}
+        self.model = Llama(config, moved, place.dtype, place.device)
+        self._source = dict(source)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights as they are held; a tied output matrix counts once."""
+        return self.model.weight_bytes
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says about the model: name, shape, dtype, device, checksum."""
+        return {
+            "name": self.config.name,
+            **self._source,
+            "family": self.config.family,
+            "num_layers": self.config.num_layers,
+            "num_parameters": self.config.num_parameters,
+            "weight_bytes": self.weight_bytes,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+        }
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it was given; returns at once on a CPU."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
+
+    @overload
+    def generate(
+        self, prompt: Prompt, params: SamplingParams | None = None, *,
+        use_cache: bool = True, **overrides: Any,
+    ) -> Completion: ...  # fmt: skip
+    @overload
+    def generate(
+        self, prompt: list[str], params: SamplingParams | None = None, *,
+        use_cache: bool = True, **overrides: Any,
+    ) -> list[Completion]: ...  # fmt: skip
+    def generate(
+        self, prompt: Prompt | list[str], params: SamplingParams | None = None, *,
+        use_cache: bool = True, **overrides: Any,
+    ) -> Completion | list[Completion]:  # fmt: skip
+        """Complete a text, or token ids; a list of texts is completed one after another.
+
+        use_cache: False recomputes the whole text for every token, which gives the same tokens.
+        overrides: fields of `SamplingParams`, for instance max_tokens=8.
+        """
+        chosen = SamplingParams.of(params, overrides)
+        if isinstance(prompt, list) and any(isinstance(item, str) for item in prompt):
+            return [self._complete(self._ids(text), chosen, use_cache) for text in prompt]
+        return self._complete(self._ids(prompt), chosen, use_cache)  # type: ignore[arg-type]
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        params: SamplingParams | None = None,
+        **overrides: Any,
+    ) -> Completion:
+        """Answer a conversation of {role, content} messages, in the model's own chat form."""
+        chosen = SamplingParams.of(params, overrides)
+        return self._complete(self.tokenizer.encode_chat(messages), chosen, use_cache=True)
+
+    def stream(
+        self,
+        prompt: Prompt | Sequence[Mapping[str, str]],
+        params: SamplingParams | None = None,
+        *,
+        use_cache: bool = True,
+        **overrides: Any,
+    ) -> Iterator[Piece]:
+        """Yield the answer token by token; the texts joined are `generate`'s text.
+
+        A list of {role, content} messages is answered as `chat` does.
+        """
+        chosen = SamplingParams.of(params, overrides)
+        answer = _Answer(self, self._ids(prompt), chosen, use_cache)
+        return answer.pieces()
+
+    def next_token_distribution(
+        self, prompt: Prompt, top: int = 10, temperature: float = 1.0
+    ) -> list[TokenProbability]:
+        """The `top` most likely next tokens, most likely first."""
+        if top < 1 or temperature <= 0:
+            raise InferlabError("top must be at least 1, and temperature above 0.")
+        ids = self._ids(prompt)
+        logits = self.forward(ids, self.new_cache(len(ids)))
+        probabilities = distribution(logits, SamplingParams(temperature=temperature))
+        values, chosen = probabilities.topk(min(top, len(probabilities)))
+        return [
+            TokenProbability(token, self.tokenizer.piece(token), value, float(logits[token]))
+            for token, value in zip(chosen.tolist(), values.tolist(), strict=True)
+        ]
+
+    def new_cache(self, max_len: int) -> ContiguousCache:
+        """An empty KV cache for `max_len` tokens."""
+        return ContiguousCache(self.config, max_len, self.dtype, self.device)
+
+    def forward(self, token_ids: Sequence[int], cache: ContiguousCache) -> torch.Tensor:
+        """Process tokens behind those in the cache; the last one's logits: (V,) float32."""
+        return prefill(self.model, list(token_ids), cache)
+
+    def random_prompt(self, num_tokens: int, seed: int = 0) -> list[int]:
+        """Ordinary token ids, no control tokens, for measuring with a prompt never seen before."""
+        return placement.random_prompt(self.config, self.tokenizer, num_tokens, seed)
+
+    def _ids(self, prompt: Prompt | Sequence[Mapping[str, str]]) -> list[int]:
+        if isinstance(prompt, str):
+            ids = self.tokenizer.encode(prompt)
+            # An empty text still needs one token to start from.
+            return ids or placement.start_ids(self.tokenizer)
+        if prompt and isinstance(prompt[0], Mapping):
+            return self.tokenizer.encode_chat(prompt)  # type: ignore[arg-type]
+        return placement.checked_ids(prompt, self.config.vocab_size)  # type: ignore[arg-type]
+
+    def _decode_step(self, cache: ContiguousCache) -> DecodeOne | None:
+        return GraphedDecode(self.model, cache) if self.device.type == "cuda" else None
+
+    def _complete(self, ids: list[int], params: SamplingParams, use_cache: bool) -> Completion:
+        answer = _Answer(self, ids, params, use_cache)
+        text = "".join(piece.text for piece in answer.pieces())
+        return Completion(text, answer.token_ids, ids, answer.finish_reason, answer.trace)
+
+
+class _Answer:
+    """One request on its way: runs the loop, decides when it ends, and keeps its trace."""
+
+    def __init__(
+        self, llm: LLM, prompt_ids: list[int], params: SamplingParams, use_cache: bool
+    ) -> None:
+        room = llm.config.max_model_len - len(prompt_ids)
+        if room < 1:
+            raise InferlabError(
+                f"the prompt has {len(prompt_ids)} tokens; {llm.config.name} takes "
+                f"{llm.config.max_model_len} in all. Shorten the prompt."
+            )
+        self.llm, self.prompt_ids, self.params, self.use_cache = llm, prompt_ids, params, use_cache
+        self.limit = min(params.max_tokens, room)
+        eos = () if params.ignore_eos else llm.tokenizer.eos_token_ids
+        self.ends = {*eos, *params.stop_token_ids}
+        self.token_ids: list[int] = []
+        self.finish_reason: FinishReason = "length"
+        now = perf_counter_ns()
+        self.trace = Trace(scheduled_ns=now, sent_ns=now)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield each token with the text that it completed; the trace is complete afterwards."""
+        detokenizer, stop = Detokenizer(self.llm.tokenizer), StopText(self.params.stop)
+        for token in self._tokens():
+            t_ns = perf_counter_ns()
+            self.token_ids.append(token)
+            ended = token in self.ends
+            text = "" if ended else stop.push(detokenizer.push(token))
+            last = ended or stop.found or len(self.token_ids) == self.limit
+            if last and not stop.found:
+                text += stop.push(detokenizer.flush())
+                text += stop.flush() if not stop.found else ""
+            if ended or stop.found:
+                self.finish_reason = "stop"
+            self.trace.chunks.append(Chunk(t_ns, 1, "content"))
+            if last:
+                self._finish(t_ns)
+            yield Piece(text, token, t_ns)
+            if last:
+                return
+
+    def _tokens(self) -> Iterator[int]:
+        llm, ids = self.llm, self.prompt_ids
+        sampler = Sampler(self.params, ids, llm.device)
+        if not self.use_cache:
+            return generate_without_cache(llm.model, ids, sampler)
+        cache = llm.new_cache(len(ids) + self.limit)
+        return generate_with_cache(llm.model, ids, sampler, cache, llm._decode_step(cache))
+
+    def _finish(self, t_ns: int) -> None:
+        self.trace.end_ns, self.trace.status = t_ns, "ok"
+        self.trace.finish_reason = self.finish_reason
+        self.trace.usage = Usage(len(self.prompt_ids), len(self.token_ids), 0, "engine")

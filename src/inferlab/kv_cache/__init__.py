@@ -1,0 +1,1 @@
+"""Where the keys and values of past tokens are kept."""

@@ -1,0 +1,136 @@
+"""The network of the Llama family: token ids in, hidden states and logits out.
+
+It owns weights and no cache. Attention goes through a `Context`, which knows where keys and values
+live: the same forward pass serves a whole text, one cached sequence, or a batch of many.
+"""
+
+import math
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+
+from inferlab.model.config import ModelConfig
+from inferlab.model.layers import Linear, RMSNorm, swiglu
+from inferlab.model.rope import Rotary, interleaved_order, rotate
+
+
+class Context(Protocol):
+    """Where the keys and values of the tokens at hand go, and what each of them attends to."""
+
+    num_tokens_after: int  # length of the text once this step's tokens are in
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """(N, Hq, D), (N, Hkv, D) twice -> (N, Hq, D). q is rotated and divided by sqrt(D)."""
+        ...
+
+
+class Layer:
+    """One transformer block: attention, then SwiGLU, each around a residual stream in float32."""
+
+    def __init__(
+        self, index: int, config: ModelConfig, state: dict[str, torch.Tensor], dtype: torch.dtype
+    ) -> None:
+        self.index, self.config, self.dtype = index, config, dtype
+        self._take = lambda name: state.pop(f"layers.{index}.{name}")
+        eps = config.rms_norm_eps
+        self.attention_norm = RMSNorm(self._take("input_layernorm.weight"), eps, dtype)
+        self.qkv = self._fused_qkv()
+        self.output = Linear(
+            self._take("self_attn.o_proj.weight"),
+            self._take("self_attn.o_proj.bias") if config.o_bias else None,
+        )
+        self.mlp_norm = RMSNorm(self._take("post_attention_layernorm.weight"), eps, dtype)
+        self.gate_up = Linear(
+            torch.cat([self._take("mlp.gate_proj.weight"), self._take("mlp.up_proj.weight")])
+        )
+        self.down = Linear(self._take("mlp.down_proj.weight"))
+        self.qk_norms = None
+        if config.qk_norm:
+            weights = (self._take(f"self_attn.{p}_norm.weight") for p in "qk")
+            self.qk_norms = [RMSNorm(interleaved_order(w, 1), eps, torch.float32) for w in weights]
+        self.scale = 1 / math.sqrt(config.head_dim)
+
+    def _fused_qkv(self) -> Linear:
+        """q, k and v as one matrix, so that one product reads the input once."""
+        config = self.config
+        heads = {"q": config.num_heads, "k": config.num_kv_heads}
+
+        def stacked(kind: str) -> torch.Tensor:
+            parts = {p: self._take(f"self_attn.{p}_proj.{kind}") for p in "qkv"}
+            turned = [interleaved_order(parts[p], n) for p, n in heads.items()]
+            return torch.cat([*turned, parts["v"]])
+
+        return Linear(stacked("weight"), stacked("bias") if config.qkv_bias else None)
+
+    def __call__(self, x: torch.Tensor, rotation: torch.Tensor, context: Context) -> torch.Tensor:
+        """(N, H) float32 residual stream, in and out."""
+        q, k, v = self._project(self.attention_norm(x), rotation)
+        seen = context.attend(self.index, q, k, v)  # (N, Hq, D)
+        x += self.output(seen.reshape(len(x), -1))
+        x += self.down(swiglu(self.gate_up(self.mlp_norm(x))))
+        return x
+
+    def _project(
+        self, x: torch.Tensor, rotation: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(N, H) -> rotated q (N, Hq, D), rotated k (N, Hkv, D) in float32, v (N, Hkv, D)."""
+        config = self.config
+        num_q, num_kv, dim = config.num_heads, config.num_kv_heads, config.head_dim
+        qkv = self.qkv(x).view(len(x), -1, dim)  # (N, Hq + 2 Hkv, D)
+        qk = qkv[:, : num_q + num_kv].float()
+        if self.qk_norms is not None:
+            q_norm, k_norm = self.qk_norms
+            qk = torch.cat([q_norm(qk[:, :num_q]), k_norm(qk[:, num_q:])], dim=1)
+        qk = rotate(qk, rotation)
+        q = torch.empty(len(x), num_q, dim, dtype=self.dtype, device=x.device)
+        return torch.mul(qk[:, :num_q], self.scale, out=q), qk[:, num_q:], qkv[:, num_q + num_kv :]
+
+
+class Llama:
+    """The whole network. Takes over the tensors of `state`, which is empty afterwards."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        state: dict[str, torch.Tensor],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.config, self.dtype, self.device = config, dtype, device
+        self.embedding = state.pop("embed_tokens.weight")
+        self.layers = [Layer(i, config, state, dtype) for i in range(config.num_layers)]
+        self.norm = RMSNorm(state.pop("norm.weight"), config.rms_norm_eps, dtype)
+        self.head = Linear(self.embedding if config.tie_embeddings else state.pop("lm_head.weight"))
+        self.rotary = Rotary(config, device)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the distinct weights; a tied output matrix counts once."""
+        own = 0 if self.config.tie_embeddings else self.embedding.nbytes
+        return own + self.step_bytes
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that one forward pass reads, whatever the number of tokens."""
+        blocks = sum(
+            part.nbytes
+            for layer in self.layers
+            for part in (layer.qkv, layer.output, layer.gate_up, layer.down,
+                         layer.attention_norm, layer.mlp_norm, *(layer.qk_norms or ()))
+        )  # fmt: skip
+        return blocks + self.norm.nbytes + self.head.nbytes
+
+    def forward(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, context: Context
+    ) -> torch.Tensor:
+        """The hidden states after the last layer: (N,) ids and positions -> (N, H) float32."""
+        x = F.embedding(token_ids, self.embedding).float()
+        rotation = self.rotary.at(positions, context.num_tokens_after)
+        for layer in self.layers:
+            x = layer(x, rotation, context)
+        return x
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The score of each token of the vocabulary: (N, H) -> (N, V) float32."""
+        return self.head(self.norm(hidden)).float()
