@@ -8,15 +8,26 @@ from typing import Literal
 
 Channel = Literal["content", "reasoning", "tool", "none"]
 Status = Literal["ok", "failed", "cancelled", "timeout", "incomplete"]
+CountSource = Literal["server", "tokenizer", "engine", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One arrival. `channel` is "none" for a chunk without text (role only, empty, usage)."""
+    """One arrival. `channel` is "none" for a chunk without text (role only, empty, usage).
+
+    `has_choices` is False for what carries no `choices` entry (a usage-only chunk, a comment): some
+    tools start their clock at the first chunk that has one, text or not.
+    """
 
     t_ns: int
     num_tokens: int | None = None  # None where the server does not say
     channel: Channel = "content"
+    has_choices: bool = True
+
+    @property
+    def has_text(self) -> bool:
+        """Whether a reader saw something: only such a chunk can be a first or last token."""
+        return self.channel != "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +37,7 @@ class Usage:
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    source: Literal["server", "tokenizer", "engine", "unknown"] = "unknown"
+    source: CountSource = "unknown"
 
 
 @dataclass(slots=True)
@@ -41,3 +52,24 @@ class Trace:
     status: Status = "incomplete"
     error: str | None = None
     finish_reason: str | None = None
+
+    @property
+    def text_chunks(self) -> list[Chunk]:
+        """The chunks that carry text, on any channel: t1 is the first of them, tN the last."""
+        return [chunk for chunk in self.chunks if chunk.has_text]
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the request failed; one that was cut off or cancelled is neither good nor bad."""
+        return self.status in ("failed", "timeout")
+
+    @property
+    def last_seen_ns(self) -> int:
+        """The latest known moment of the request: the stream's end, else the last arrival."""
+        if self.end_ns is not None:
+            return self.end_ns
+        return self.chunks[-1].t_ns if self.chunks else self.sent_ns

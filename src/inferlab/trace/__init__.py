@@ -1,0 +1,85 @@
+"""One request's life as timestamps, and every metric derived from it. Pure Python, no torch."""
+
+from inferlab.trace.dialects import DIALECTS, Dialect, Figure, Reading, dialect, read
+from inferlab.trace.events import Channel, Chunk, Status, Trace, Usage
+from inferlab.trace.goodput import Bounds, is_good
+from inferlab.trace.identities import broken_identities, check_trace
+from inferlab.trace.load import InFlight, ScheduleLag, in_flight, schedule_lag
+from inferlab.trace.metrics import (
+    RequestMetrics,
+    chunk_gaps_ns,
+    decode_ns,
+    e2e_ns,
+    itl_ns,
+    mean_request_tpot_s,
+    mean_token_tpot_s,
+    output_tokens,
+    request_metrics,
+    tpot_s,
+    ttfo_ns,
+    ttft_from_schedule_ns,
+    ttft_ns,
+)
+from inferlab.trace.percentiles import (
+    Distribution,
+    Percentile,
+    Tail,
+    describe,
+    error_adjusted_percentile,
+    percentile,
+    percentile_interval,
+    samples_needed,
+    tail,
+)
+from inferlab.trace.serialize import from_dict, to_dict
+from inferlab.trace.summary import Latencies, RunSummary, Throughput, summarize
+
+__all__ = [
+    "DIALECTS",
+    "Bounds",
+    "Channel",
+    "Chunk",
+    "Dialect",
+    "Distribution",
+    "Figure",
+    "InFlight",
+    "Latencies",
+    "Percentile",
+    "Reading",
+    "RequestMetrics",
+    "RunSummary",
+    "ScheduleLag",
+    "Status",
+    "Tail",
+    "Throughput",
+    "Trace",
+    "Usage",
+    "broken_identities",
+    "check_trace",
+    "chunk_gaps_ns",
+    "decode_ns",
+    "describe",
+    "dialect",
+    "e2e_ns",
+    "error_adjusted_percentile",
+    "from_dict",
+    "in_flight",
+    "is_good",
+    "itl_ns",
+    "mean_request_tpot_s",
+    "mean_token_tpot_s",
+    "output_tokens",
+    "percentile",
+    "percentile_interval",
+    "read",
+    "request_metrics",
+    "samples_needed",
+    "schedule_lag",
+    "summarize",
+    "tail",
+    "to_dict",
+    "tpot_s",
+    "ttfo_ns",
+    "ttft_from_schedule_ns",
+    "ttft_ns",
+]
