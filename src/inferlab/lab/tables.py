@@ -49,7 +49,7 @@ def to_html(
 ) -> str:
     """The table for a page, in a region that scrolls sideways on a narrow screen.
 
-    Classes: `lab-table` (region), `num` (numbers), `spread` (lowest and highest), `highlight` (row).
+    Classes: `lab-table` (region), `num` (numbers), `spread` (lowest, highest), `highlight` (row).
     """
     marked = _marked(record, highlight)
     columns = record["columns"]

@@ -1,0 +1,249 @@
+"""What every chart shares: the sentence on top, axes that name their quantity, labels in place."""
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inferlab.lab import schema
+from inferlab.lab.chart_style import FONT, LINE, TITLE, WIDTH, Look, Theme
+
+_PAD = 6.0
+_END_WIDTH = 110.0  # the most that labels beside the axes may take
+DIRECT = 4  # up to so many series are labelled where they are
+
+
+@dataclass
+class EndLabel:
+    """A label right of the axes, at the height where its line ends."""
+
+    y: float  # in the y axis's units
+    text: str
+    color: str
+
+
+@dataclass(frozen=True)
+class KeyItem:
+    """An entry of the key, for what cannot be labelled where it is."""
+
+    text: str
+    look: Look
+    dashed: bool = False
+    mark: bool = False  # a line's marker instead of a bar's swatch
+
+
+class Frame:
+    """A figure with one pair of axes. A form draws on `axes` in data units; `finish` places all."""
+
+    def __init__(self, record: Mapping[str, Any], theme: Theme, height: float = 290) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self.record, self.chart, self.theme = record, record["chart"], theme
+        self.rows: Sequence[Mapping[str, Any]] = record["rows"]
+        self.height = height  # of the axes with their ticks; the heading comes on top
+        self.figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
+        self.figure.patch.set_visible(False)
+        self.canvas = FigureCanvasAgg(self.figure)  # measures text; the SVG is made later
+        self.axes = self.figure.add_axes((0.1, 0.1, 0.8, 0.8))
+        self.y_label, self.x_label = "", ""
+        self.ends: list[EndLabel] = []
+        self.key: list[KeyItem] = []
+        self._style()
+
+    def _style(self) -> None:
+        axes, theme = self.axes, self.theme
+        axes.patch.set_visible(False)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        axes.spines["bottom"].set_color(theme.muted)
+        axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=FONT, length=3)
+        axes.tick_params(axis="y", length=0)
+        axes.set_axisbelow(True)
+        axes.grid(axis="y", color=theme.grid, linewidth=0.8)
+
+    # What columns are called
+
+    def label(self, key: str) -> str:
+        """A column's label; the key itself for what is not shown as a column."""
+        return next((c["label"] for c in self.record["columns"] if c["key"] == key), key)
+
+    def digits(self, key: str) -> int | None:
+        """The decimals that the column's numbers are shown with, as in the table."""
+        from inferlab.lab import tables
+
+        found = [c for c in self.record["columns"] if c["key"] == key]
+        return tables.digits_of(self.record, found[0]) if found else None
+
+    def axis_label(self, keys: Sequence[str], given: str | None, log: bool) -> str:
+        """Quantity and unit of the columns an axis shows; says when it is logarithmic."""
+        columns = {c["key"]: c for c in self.record["columns"]}
+        text = given or ", ".join(dict.fromkeys(self.label(key) for key in keys))
+        units = dict.fromkeys(columns[key].get("unit", "") for key in keys if key in columns)
+        unit = ", ".join(unit for unit in units if unit)
+        if unit and f"({unit})" not in text:
+            text += f" ({unit})"
+        return text + (", log scale" if log else "")
+
+    def role(self, *names: Any) -> str:
+        """The palette's meaning of a series: given in `roles`, else what its name says."""
+        roles = self.chart.get("roles", {})
+        for name in names:
+            if str(name) in roles:
+                return str(roles[str(name)])
+        return next((str(n) for n in names if n in schema.ROLES), "neutral")
+
+    # Measuring and placing
+
+    def text_width(self, text: str, size: float = FONT, weight: str = "normal") -> float:
+        """How wide a text is, in pixels of the drawing."""
+        from matplotlib.font_manager import FontProperties
+
+        font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
+        renderer: Any = self.canvas.get_renderer()
+        width: float = renderer.get_text_width_height_descent(text or " ", font, False)[0]
+        return width
+
+    def wrap(
+        self, text: str, width: float, size: float = FONT, weight: str = "normal"
+    ) -> list[str]:
+        """The text in lines that are at most `width` wide, where its words allow."""
+        for letters in range(max(8, len(text)), 5, -1):
+            lines = textwrap.wrap(text, letters, break_long_words=False) or [""]
+            if all(self.text_width(line, size, weight) <= width for line in lines):
+                return lines
+        return textwrap.wrap(text, 8, break_long_words=False) or [""]
+
+    def finish(self) -> None:
+        """Place heading, axes and labels so that nothing is cut off."""
+        title = self.chart.get("title") or self.record["finding"]
+        title_lines = self.wrap(title, WIDTH - 2 * _PAD, TITLE, "bold")
+        key_rows = self._key_rows()
+        label_lines = self.wrap(self.y_label, WIDTH - 2 * _PAD) if self.y_label else []
+        heading = _PAD + len(title_lines) * TITLE * LINE + 6
+        heading += (len(key_rows) + len(label_lines)) * FONT * 1.4 + 8
+        total = heading + self.height
+        self.figure.set_size_inches(WIDTH / 72, total / 72)
+        top = total - _PAD
+        for line in title_lines:
+            self._say(_PAD, top - TITLE, line, TITLE, self.theme.ink, weight="bold")
+            top -= TITLE * LINE
+        top -= 6
+        for row in key_rows:
+            self._draw_key(row, top - FONT)
+            top -= FONT * 1.4
+        for line in label_lines:
+            self._say(_PAD, top - FONT, line, FONT, self.theme.muted)
+            top -= FONT * 1.4
+        self._place_axes(total, heading)
+        self._place_ends(total)
+
+    def _place_axes(self, total: float, heading: float) -> None:
+        self.axes.set_xlabel(self.x_label, fontsize=FONT, color=self.theme.muted, labelpad=4)
+        wrapped = [self.wrap(end.text, _END_WIDTH) for end in self.ends]
+        widths = [self.text_width(line) for lines in wrapped for line in lines]
+        right = _PAD + (max(widths) + 6 if widths else 0)
+        left, bottom = 40.0, 40.0
+        for _ in range(3):  # fewer ticks fit or wider ones come as the axes change
+            width, height = WIDTH - left - right, total - heading - bottom
+            self.axes.set_position((left / WIDTH, bottom / total, width / WIDTH, height / total))
+            box = self.axes.get_tightbbox(self.canvas.get_renderer())
+            over = max(0.0, box.x1 - (WIDTH - 2)) if not widths else 0.0
+            left += _PAD - box.x0
+            bottom += _PAD - box.y0
+            right += over
+
+    def _place_ends(self, total: float) -> None:
+        if not self.ends:
+            return
+        box = self.axes.get_position()
+        low, high = box.y0 * total, box.y1 * total
+        step = FONT * 1.1
+        spots = []
+        for end in self.ends:
+            lines = self.wrap(end.text, _END_WIDTH)
+            y = float(self.axes.transData.transform((1, end.y))[1])
+            spots.append([y, len(lines) * step, end, lines])
+        spots.sort(key=lambda spot: spot[0])
+        centers = spread_out([s[0] for s in spots], [s[1] for s in spots], low, high + step)
+        for center, (_, tall, end, lines) in zip(centers, spots, strict=True):
+            y = center + tall / 2 - step + 2.5
+            for line in lines:
+                self._say(box.x1 * WIDTH + 6, y, line, FONT, end.color)
+                y -= step
+
+    def _say(self, x: float, y: float, text: str, size: float, color: str, **more: Any) -> None:
+        width, height = self.figure.get_size_inches() * 72
+        self.figure.text(x / width, y / height, text, fontsize=size, color=color, **more)
+
+    # The key: only for what cannot be labelled where it is
+
+    def _key_rows(self) -> list[list[tuple[float, KeyItem]]]:
+        rows: list[list[tuple[float, KeyItem]]] = []
+        x = math.inf
+        for item in self.key:
+            width = 22 + self.text_width(item.text) + 14
+            if x + width > WIDTH:
+                rows.append([])
+                x = _PAD
+            rows[-1].append((x, item))
+            x += width
+        return rows
+
+    def _draw_key(self, row: Sequence[tuple[float, KeyItem]], y: float) -> None:
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Rectangle
+
+        width, height = self.figure.get_size_inches() * 72
+        for x, item in row:
+            at: dict[str, Any] = {"transform": self.figure.transFigure, "color": item.look.color}
+            middle = (y + 4) / height
+            if item.dashed or item.mark:
+                dash = (0, (4, 2.5)) if item.dashed else "-"
+                line = Line2D([x / width, (x + 17) / width], [middle] * 2, linestyle=dash, **at)
+                self.figure.add_artist(line)
+            if item.mark:
+                spot = [(x + 8.5) / width], [middle]
+                self.figure.add_artist(Line2D(*spot, marker=item.look.marker, **at))
+            if not (item.dashed or item.mark):
+                swatch = Rectangle(
+                    (x / width, (y - 1) / height),
+                    17 / width,
+                    10.5 / height,
+                    transform=self.figure.transFigure,
+                    facecolor=item.look.color,
+                    edgecolor=self.theme.surface,
+                    hatch=item.look.hatch,
+                    linewidth=0,
+                )
+                self.figure.add_artist(swatch)
+            self._say(x + 22, y, item.text, FONT, self.theme.ink)
+
+
+def spread_out(
+    centers: Sequence[float], sizes: Sequence[float], low: float, high: float
+) -> list[float]:
+    """Rising centers moved as little as needed so that labels of these sizes do not overlap."""
+    placed = list(centers)
+    for _ in range(60):
+        for i in range(len(placed) - 1):
+            gap = (sizes[i] + sizes[i + 1]) / 2 - (placed[i + 1] - placed[i])
+            if gap > 0:
+                placed[i] -= gap / 2
+                placed[i + 1] += gap / 2
+        placed = [
+            min(max(y, low + size / 2), high - size / 2)
+            for y, size in zip(placed, sizes, strict=True)
+        ]
+    return placed
+
+
+def number(value: float, _: Any = None) -> str:
+    """A number on an axis: 2,048 or 0.5 or 3M."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    if abs(value) >= 1000 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.6g}"
