@@ -39,6 +39,8 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command, imported now; None (a usage error) when there is none of the name."""
         if cmd_name not in COMMANDS:
+            known: Any = dict.fromkeys(COMMANDS)
+            self.commands = known  # where typer looks for near names to suggest
             return None
         module = import_module(COMMANDS[cmd_name])
         if hasattr(module, "app"):
