@@ -1,0 +1,144 @@
+"""MkDocs' hook (`hooks:` in mkdocs.yml): measure, publish the results, render, check.
+
+Measured code runs in processes of its own, never in this one. What goes wrong is collected while
+the pages are rendered, and ends the build before anything is written.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.plugins import get_plugin_logger
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from inferlab.errors import InferlabError
+from inferlab.site import mathml, state
+from inferlab.site.execute import Measuring
+from inferlab.site.publish import published
+
+log = get_plugin_logger("inferlab")
+
+_MERMAID = "assets/vendor/mermaid/mermaid.min.js"
+_BUNDLE = re.compile(r'<script src="[^"]*assets/javascripts/bundle\.')
+
+
+class _Session:
+    """What outlives one build of `mkdocs serve`."""
+
+    serving = False
+    measuring = Measuring()
+
+
+def on_startup(command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
+    """Note whether this is a preview. That it exists keeps this module from being reloaded."""
+    _Session.serving = command == "serve"
+    _Session.measuring = Measuring()
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Take the addresses from the environment; fix the date that files of the site carry."""
+    root = _root(config)
+    os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_time(root))
+    if address := os.environ.get("INFERLAB_REPO_URL"):
+        config.repo_url = address
+        config.repo_name = config.repo_name or address.rstrip("/").rpartition("/")[2]
+    if not _Session.serving and (address := os.environ.get("INFERLAB_SITE_URL")):
+        config.site_url = address.rstrip("/") + "/"
+    return config
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    """Measure what is missing or stale, before MkDocs empties the site's folder."""
+    root = _root(config)
+    try:
+        settings = state.Settings.from_environment()
+        site = state.begin(
+            state.Site(root, Path(config.docs_dir), settings, serving=_Session.serving)
+        )
+        measured = _Session.measuring.bring_up_to_date(site)
+    except InferlabError as error:
+        raise PluginError(str(error)) from error
+    if measured:
+        log.info(f"measured {len(measured)} snippets")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add charts, records and snippets, so that the first build already has them."""
+    for uri, text in published(state.current()):
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Tell blocks which page they are on."""
+    site = state.current()
+    site.page, site.page_url = page.file.src_uri, page.url
+    return markdown
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Turn TeX into MathML."""
+    return mathml.convert(html)
+
+
+def on_env(env: Any, **_: Any) -> Any:
+    """All pages are rendered, none is written: end here when something must not be published."""
+    site = state.current()
+    site.page = ""
+    for name, failure in site.failures.items():
+        where = ", ".join(sorted(site.pages.get(name, ()))) or "no page"
+        site.problem(str(failure), page=where)
+    _stop(site.problems)
+    return env
+
+
+def on_post_page(output: str, page: Page, **_: Any) -> str:
+    """Load Mermaid on the pages that hold a diagram, before Material looks for it."""
+    if '<pre class="mermaid">' not in output:
+        return output
+    from mkdocs.utils import get_relative_url
+
+    script = f'<script src="{get_relative_url(_MERMAID, page.url)}"></script>\n      '
+    found = _BUNDLE.search(output)
+    at = found.start() if found else output.rindex("</body>")
+    return output[:at] + script + output[at:]
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Check the pages as they were written; a preview is not checked, to show edits at once."""
+    if _Session.serving:
+        return
+    from inferlab.site.verify import verify
+
+    unmeasured = state.current().settings.execute == "never"
+    _stop(verify(Path(config.site_dir), allow_unmeasured=unmeasured))
+
+
+def _stop(problems: list[state.Problem]) -> None:
+    """End the build when there are problems; a preview shows them and goes on."""
+    if not problems:
+        return
+    listed = "\n".join(f"  {problem}" for problem in problems)
+    message = f"{len(problems)} problem{'s' if len(problems) != 1 else ''} in the site:\n{listed}"
+    if not _Session.serving:
+        raise PluginError(message)
+    log.error(message)
+
+
+def _root(config: MkDocsConfig) -> Path:
+    return Path(config.config_file_path).resolve().parent
+
+
+def _commit_time(root: Path) -> str:
+    """The last commit's time, so that two builds of the same clone are equal byte by byte."""
+    command = ["git", "-C", str(root), "log", "-1", "--format=%ct"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "315532800"  # 1980: the earliest that archives can hold
+    return done.stdout.strip() or "315532800"
