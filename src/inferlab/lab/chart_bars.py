@@ -6,8 +6,8 @@ from typing import Any
 
 from inferlab.errors import InferlabError
 from inferlab.lab import schema, tables
-from inferlab.lab.chart_forms import DASH, Series, series_of
-from inferlab.lab.chart_frame import DIRECT, EndLabel, Frame, KeyItem, number
+from inferlab.lab.chart_forms import Series, series_of
+from inferlab.lab.chart_frame import DASH, DIRECT, EndLabel, Frame, KeyItem, number
 from inferlab.lab.chart_style import FONT, WIDTH, Look, ink_on, looks
 
 
@@ -148,7 +148,15 @@ def _whisker(one: Bar) -> list[list[float]] | None:
 
 
 def _whisker_style(frame: Frame) -> dict[str, Any]:
-    return {"ecolor": frame.theme.ink, "elinewidth": 1.3, "capsize": 3, "fmt": "none", "zorder": 3}
+    style = {"ecolor": frame.theme.ink, "elinewidth": 1.3, "capsize": 3, "fmt": "none"}
+    return {**style, "zorder": 3, "path_effects": _halo(frame, 3.2)}
+
+
+def _halo(frame: Frame, width: float) -> list[Any]:
+    """An edge in the page's colour, so that a line shows on a bar of any colour."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=width, foreground=frame.theme.surface)]
 
 
 def _values(frame: Frame, bars: Sequence[Bar], *, upright: bool, room: float) -> None:
@@ -176,7 +184,10 @@ def _values(frame: Frame, bars: Sequence[Bar], *, upright: bool, room: float) ->
                 bbox={"facecolor": one.look.color, "edgecolor": "none", "pad": 1.5},
             )
             continue
-        at = (one.position, one.high) if upright else (one.high, one.position)
+        end = one.high
+        if one.bound is not None and one.bound > end and (one.bound - end) / top < 0.1:
+            end = one.bound  # past the dashed line, which would cross the number
+        at = (one.position, end) if upright else (end, one.position)
         frame.axes.annotate(
             text,
             at,
@@ -197,6 +208,7 @@ def _bounds(frame: Frame, bars: Sequence[Bar], *, upright: bool) -> None:
         return
     label = frame.label(frame.chart["bound"])
     style: dict[str, Any] = {"color": frame.theme.muted, "linewidth": 1.8, "linestyle": DASH}
+    style["path_effects"] = _halo(frame, 3.6)
     if len({bound for _, bound in known}) == 1:
         draw_all = frame.axes.axhline if upright else frame.axes.axvline
         draw_all(known[0][1], zorder=3, **style)

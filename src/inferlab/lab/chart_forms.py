@@ -1,14 +1,14 @@
-"""Lines, timelines and rooflines."""
+"""Lines and timelines."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from inferlab.lab import schema
-from inferlab.lab.chart_frame import DIRECT, EndLabel, Frame, KeyItem, number
+from inferlab.lab.chart_frame import DASH, DIRECT, EndLabel, Frame, KeyItem, number
 from inferlab.lab.chart_style import FONT, Look, ink_on, looks
 
-DASH = (0, (4, 2.5))
 Point = tuple[float, Any]  # x, and a cell
 
 
@@ -46,21 +46,21 @@ def line(frame: Frame) -> None:
     numeric = all(isinstance(x, int | float) for x in every_x)
     place = {x: float(x) if numeric else float(i) for i, x in enumerate(every_x)}
     for one, look in zip(series, looks(frame.theme, [s.role for s in series]), strict=True):
-        points = [
-            (place[schema.center(row[chart["x"]])], row[one.y])
-            for row in one.rows
-            if schema.center(row[one.y]) is not None
-        ]
-        if points:
+        points = [(place[schema.center(row[chart["x"]])], row[one.y]) for row in one.rows]
+        points.sort(key=lambda point: point[0])
+        known = [point for point in points if schema.center(point[1]) is not None]
+        if known:
             _one_line(frame, points, look)
-            _name(frame, one.name, look, points[-1], len(series))
+            _name(frame, one.name, look, known[-1], len(series))
     _bound_lines(frame, series, place)
     _line_axes(frame, every_x, numeric)
     axes.margins(x=0.04)
 
 
 def _one_line(frame: Frame, points: Sequence[Point], look: Look) -> None:
-    xs, ys = [x for x, _ in points], [schema.center(y) for _, y in points]
+    """One series; where a value is undefined the line has a gap."""
+    xs = [x for x, _ in points]
+    ys = [math.nan if schema.center(y) is None else schema.center(y) for _, y in points]
     few = len(points) <= 30
     frame.axes.plot(
         xs,
@@ -73,7 +73,7 @@ def _one_line(frame: Frame, points: Sequence[Point], look: Look) -> None:
         markeredgewidth=0.6,
         zorder=3,
     )
-    spreads = [schema.spread(y) or (schema.center(y), schema.center(y)) for _, y in points]
+    spreads = [schema.spread(cell) or (y, y) for (_, cell), y in zip(points, ys, strict=True)]
     if any(low < high for low, high in spreads):
         low, high = zip(*spreads, strict=True)
         frame.axes.fill_between(xs, low, high, color=look.color, alpha=0.22, linewidth=0)
@@ -214,86 +214,4 @@ def _segment_label(
         color=ink_on(look.color),
         zorder=4,
         bbox={"facecolor": look.color, "edgecolor": "none", "pad": 1.5},
-    )
-
-
-def roofline(frame: Frame) -> None:
-    """What arithmetic intensity allows (dashed: measured ceilings), and what each row reached."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axes, rows, options = frame.axes, frame.rows, frame.chart["options"]
-    peak, bandwidth = options["peak_flop_s"], options["bandwidth_bytes_s"]
-    size, unit = next(
-        (s, u) for s, u in ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1.0, "FLOP/s")) if peak >= s
-    )
-    ridge = peak / bandwidth
-    xs = [schema.center(row["intensity"]) for row in rows]
-    ys = [schema.center(row["flop_s"]) / size for row in rows]
-    left, right = min(*xs, ridge) / 2.5, max(*xs, ridge) * 5
-    roof = [left * bandwidth / size, peak / size, peak / size]
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.plot([left, ridge, right], roof, color=frame.theme.muted, linewidth=1.8, linestyle=DASH)
-    axes.set_xlim(left, right)
-    axes.set_ylim(min(*ys, roof[0]) / 1.6, peak / size * 3)
-    roles = [frame.role(row["name"], row.get("role")) for row in rows]
-    for row, x, y, look in zip(rows, xs, ys, looks(frame.theme, roles), strict=True):
-        _roof_point(frame, row, x, y, look, size)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(base=10, numticks=6))
-        axis.set_major_formatter(FuncFormatter(number))
-        axis.set_minor_locator(NullLocator())
-    _roof_names(frame, peak / size, unit, bandwidth, ridge, right)
-    x_label = frame.chart.get("x_label") or "arithmetic intensity (FLOP/byte)"
-    frame.x_label = f"{x_label}, log scale"
-    frame.y_label = f"{frame.chart.get('y_label') or 'rate'} ({unit}), log scale"
-
-
-def _roof_names(
-    frame: Frame, peak: float, unit: str, bandwidth: float, ridge: float, right: float
-) -> None:
-    """Names of the two ceilings, above the roof where nothing else can be."""
-    style: dict[str, Any] = {"color": frame.theme.muted, "fontsize": FONT}
-    flat = f"measured compute: {peak:.3g} {unit}"
-    frame.axes.annotate(
-        flat, (right, peak), (-2, 5), textcoords="offset points", ha="right", **style
-    )
-    left = frame.axes.get_xlim()[0]
-    middle = (left * ridge) ** 0.5
-    slope = f"measured memory:\n{bandwidth / 1e9:.3g} GB/s"
-    for number_of, text in enumerate(reversed(slope.split("\n"))):
-        frame.axes.annotate(
-            text,
-            (middle, middle * bandwidth * peak / (ridge * bandwidth)),
-            (-6, 8 + number_of * FONT * 1.2),
-            textcoords="offset points",
-            ha="right",
-            **style,
-        )
-
-
-def _roof_point(
-    frame: Frame, row: Mapping[str, Any], x: float, y: float, look: Look, size: float
-) -> None:
-    between = schema.spread(row["flop_s"])
-    if between:
-        frame.axes.plot([x, x], [end / size for end in between], color=look.color, linewidth=2)
-    frame.axes.plot(
-        [x],
-        [y],
-        color=look.color,
-        marker=look.marker,
-        markersize=9,
-        markeredgecolor=frame.theme.surface,
-        linestyle="none",
-        zorder=4,
-    )
-    frame.axes.annotate(
-        str(row["name"]),
-        (x, y),
-        (9, -11),
-        textcoords="offset points",
-        color=look.color,
-        fontsize=FONT,
-        zorder=5,
     )

@@ -10,6 +10,7 @@ from inferlab.lab import schema
 from inferlab.lab.chart_style import FONT, LINE, TITLE, WIDTH, Look, Theme
 
 _PAD = 6.0
+DASH = (0, (4, 2.5))  # means a bound, and nothing else
 _END_WIDTH = 110.0  # the most that labels beside the axes may take
 DIRECT = 4  # up to so many series are labelled where they are
 
@@ -45,7 +46,7 @@ class Frame:
         self.height = height  # of the axes with their ticks; the heading comes on top
         self.figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
         self.figure.patch.set_visible(False)
-        self.canvas = FigureCanvasAgg(self.figure)  # measures text; the SVG is made later
+        self.canvas: Any = FigureCanvasAgg(self.figure)  # measures text; the SVG is made later
         self.axes = self.figure.add_axes((0.1, 0.1, 0.8, 0.8))
         self.y_label, self.x_label = "", ""
         self.ends: list[EndLabel] = []
@@ -101,7 +102,7 @@ class Frame:
         from matplotlib.font_manager import FontProperties
 
         font = FontProperties(family=["DejaVu Sans"], size=size, weight=weight)
-        renderer: Any = self.canvas.get_renderer()
+        renderer = self.canvas.get_renderer()
         width: float = renderer.get_text_width_height_descent(text or " ", font, False)[0]
         return width
 
@@ -149,6 +150,7 @@ class Frame:
             width, height = WIDTH - left - right, total - heading - bottom
             self.axes.set_position((left / WIDTH, bottom / total, width / WIDTH, height / total))
             box = self.axes.get_tightbbox(self.canvas.get_renderer())
+            assert box is not None  # the axes are visible
             over = max(0.0, box.x1 - (WIDTH - 2)) if not widths else 0.0
             left += _PAD - box.x0
             bottom += _PAD - box.y0
@@ -162,13 +164,13 @@ class Frame:
         step = FONT * 1.1
         spots = []
         for end in self.ends:
-            lines = self.wrap(end.text, _END_WIDTH)
             y = float(self.axes.transData.transform((1, end.y))[1])
-            spots.append([y, len(lines) * step, end, lines])
+            spots.append((y, end, self.wrap(end.text, _END_WIDTH)))
         spots.sort(key=lambda spot: spot[0])
-        centers = spread_out([s[0] for s in spots], [s[1] for s in spots], low, high + step)
-        for center, (_, tall, end, lines) in zip(centers, spots, strict=True):
-            y = center + tall / 2 - step + 2.5
+        sizes = [len(lines) * step for _, _, lines in spots]
+        centers = spread_out([y for y, _, _ in spots], sizes, low - step / 2, high + step)
+        for center, size, (_, end, lines) in zip(centers, sizes, spots, strict=True):
+            y = center + size / 2 - step + 2.5
             for line in lines:
                 self._say(box.x1 * WIDTH + 6, y, line, FONT, end.color)
                 y -= step
@@ -200,8 +202,8 @@ class Frame:
             at: dict[str, Any] = {"transform": self.figure.transFigure, "color": item.look.color}
             middle = (y + 4) / height
             if item.dashed or item.mark:
-                dash = (0, (4, 2.5)) if item.dashed else "-"
-                line = Line2D([x / width, (x + 17) / width], [middle] * 2, linestyle=dash, **at)
+                line = Line2D([x / width, (x + 17) / width], [middle] * 2, **at)
+                line.set_linestyle(DASH if item.dashed else "-")
                 self.figure.add_artist(line)
             if item.mark:
                 spot = [(x + 8.5) / width], [middle]

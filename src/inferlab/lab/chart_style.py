@@ -78,7 +78,7 @@ THEMES = {
             "idle": "#9CA3AF",
             "failure": "#F2B8B5",
         },
-        neutrals=("#EEF1F4", "#B9C2CB", "#87929D"),
+        neutrals=("#CBD3DA", "#8D99A6", "#F1F4F6"),
     ),
 }
 
@@ -118,12 +118,11 @@ def _linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else float(((channel + 0.055) / 1.055) ** 2.4)
 
 
-def settings() -> dict[str, Any]:
+def settings() -> Any:
     """Matplotlib's settings for a drawing that is the same bytes wherever it is made."""
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "inferlab",
-        "svg.id": None,
         "font.family": ["DejaVu Sans"],  # comes with matplotlib, wider than what readers have
         "font.size": FONT,
         "text.usetex": False,

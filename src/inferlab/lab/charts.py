@@ -1,7 +1,8 @@
 """Draw a record as SVG: the same bytes each time, text as text, readable on a phone and in print.
 
 The title is the sentence, the alternative text the finding. Spread is drawn, and a measured bound
-is a dashed line. What each form looks like stands in `chart_forms` and `chart_bars`.
+is a dashed line. What each form looks like stands in `chart_forms`, `chart_bars` and
+`chart_roofline`.
 """
 
 import io
@@ -26,13 +27,13 @@ def render(record: Mapping[str, Any], theme: str = "light") -> str:
         raise InferlabError(f"{record.get('snippet', 'the record')} has no chart: give chart=")
     import matplotlib as mpl
 
-    from inferlab.lab import chart_bars, chart_forms
+    from inferlab.lab import chart_bars, chart_forms, chart_roofline
     from inferlab.lab.chart_frame import Frame
 
     draw = {
         "line": chart_forms.line,
         "timeline": chart_forms.timeline,
-        "roofline": chart_forms.roofline,
+        "roofline": chart_roofline.roofline,
         "bar": chart_bars.bar,
         "hbar": chart_bars.hbar,
     }[record["chart"]["form"]]
@@ -68,7 +69,8 @@ def _svg(figure: Any) -> str:
 
     out = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    FigureCanvasSVG(figure).print_svg(out, metadata=nothing)
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(out, metadata=nothing)
     return out.getvalue()
 
 
