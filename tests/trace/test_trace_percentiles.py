@@ -140,6 +140,16 @@ def test_an_interval_repeats_with_its_seed() -> None:
     assert percentile_interval(values, 95, seed=3) != percentile_interval(values, 95, seed=4)
     assert percentile_interval([1.0], 50) is None
     assert percentile_interval([7.0] * 30, 99) == (7.0, 7.0)
+    narrow, wide = (percentile_interval(values, 50, confidence=c) for c in (0.5, 0.99))
+    assert narrow is not None
+    assert wide is not None
+    assert wide[0] < narrow[0] <= narrow[1] < wide[1]
+
+
+@pytest.mark.parametrize(("confidence", "resamples"), [(0, 9), (1, 9), (95, 9), (0.95, 0)])
+def test_an_impossible_interval_is_refused(confidence: float, resamples: int) -> None:
+    with pytest.raises(InferlabError, match="between 0 and 1 and at least one resample"):
+        percentile_interval([1.0, 2.0], 50, confidence=confidence, resamples=resamples)
 
 
 @pytest.mark.parametrize("method", METHODS)

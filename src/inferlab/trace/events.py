@@ -56,7 +56,7 @@ class Trace:
     @property
     def text_chunks(self) -> list[Chunk]:
         """The chunks that carry text, on any channel: t1 is the first of them, tN the last."""
-        return [chunk for chunk in self.chunks if chunk.has_text]
+        return [chunk for chunk in self.chunks if chunk.channel != "none"]
 
     @property
     def succeeded(self) -> bool:

@@ -37,18 +37,14 @@ def percentile_interval(
 
     The same seed gives the same interval. None with fewer than two values, which say nothing about
     spread. It takes the values as independent, which pooled gaps of one request are not quite.
+    Raises InferlabError for a confidence outside (0, 1), and as `percentile` does.
     """
-    ordered = _sorted(values)
-    if len(ordered) < 2:
-        return None
-    index, fraction = _rank(len(ordered), p, method)
-    rng = random.Random(seed)
-    drawn = sorted(_resampled(ordered, index, fraction, rng) for _ in range(resamples))
-    tail_percent = (1 - confidence) * 50
-    low, high = _at(drawn, tail_percent, "linear"), _at(drawn, 100 - tail_percent, "linear")
-    assert low is not None
-    assert high is not None
-    return low, high
+    if not 0 < confidence < 1 or resamples < 1:
+        raise InferlabError(
+            f"no interval has confidence {confidence} from {resamples} resamples. "
+            "Give a confidence between 0 and 1 and at least one resample."
+        )
+    return _interval(_sorted(values), p, method, confidence, resamples, seed)
 
 
 def error_adjusted_percentile(
@@ -171,7 +167,7 @@ def _describe_one(
     adjusted = _at([*ordered, *[math.inf] * failures], p, method)
     assert value is not None
     assert adjusted is not None
-    low, high = percentile_interval(ordered, p, method, seed=seed) or (None, None)
+    low, high = _interval(ordered, p, method, 0.95, 1000, seed) or (None, None)
     return Percentile(p, value, low, high, len(ordered), method, adjusted)
 
 
@@ -218,6 +214,21 @@ def _between(low: float, high: float, fraction: float) -> float:
     if fraction < 0.5 or math.isinf(high):
         return min(low + (high - low) * fraction, high)
     return max(high - (high - low) * (1 - fraction), low)
+
+
+def _interval(
+    ordered: list[float], p: float, method: Method, confidence: float, resamples: int, seed: int
+) -> tuple[float, float] | None:
+    if len(ordered) < 2:
+        return None
+    index, fraction = _rank(len(ordered), p, method)
+    rng = random.Random(seed)
+    drawn = sorted(_resampled(ordered, index, fraction, rng) for _ in range(resamples))
+    tail_percent = (1 - confidence) * 50
+    low, high = _at(drawn, tail_percent, "linear"), _at(drawn, 100 - tail_percent, "linear")
+    assert low is not None
+    assert high is not None
+    return low, high
 
 
 def _resampled(ordered: list[float], index: int, fraction: float, rng: random.Random) -> float:
