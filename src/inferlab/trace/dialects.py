@@ -47,7 +47,7 @@ class Figure:
 
     label: str
     formula: str
-    samples: Samples
+    samples: Samples  # of one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Dialect:
     """How one tool reads a trace."""
 
     tool: str
-    ttft_ends_at: str
+    ttft_ends_at: str  # in words, for a table
     counts: Callable[[Chunk], bool]  # the chunks that this tool takes for an arrival
     figures: tuple[Figure, ...]
     percentile_rule: str
@@ -138,6 +138,9 @@ def dialect(tool: str) -> Dialect:
     raise InferlabError(f"no dialect of {tool!r}. Known tools: {known}.")
 
 
+# What each tool takes for an arrival.
+
+
 def _has_choices(chunk: Chunk) -> bool:
     return chunk.has_choices
 
@@ -154,6 +157,9 @@ def _has_content_or_reasoning(chunk: Chunk) -> bool:
     return chunk.channel in ("content", "reasoning")
 
 
+# What each tool makes of the arrivals, in ns.
+
+
 def _decode_per_token(seen: Seen, min_arrivals: int = 1) -> list[Fraction]:
     """(E2E - TTFT) / (n - 1), for n > 1."""
     if seen.n is None or seen.n <= 1 or len(seen.arrivals) < min_arrivals:
@@ -166,6 +172,7 @@ def _rounded(seen: Seen) -> list[int]:
 
 
 def _whole_ns(seen: Seen) -> list[int]:
+    # Integer division in C++ drops the rest; no time here is negative.
     return [int(value) for value in _decode_per_token(seen)]
 
 

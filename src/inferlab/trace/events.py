@@ -19,7 +19,7 @@ class Chunk:
     tools start their clock at the first chunk that has one, text or not.
     """
 
-    t_ns: int
+    t_ns: int  # stamped at the socket read, before parsing
     num_tokens: int | None = None  # None where the server does not say
     channel: Channel = "content"
     has_choices: bool = True
@@ -34,9 +34,9 @@ class Chunk:
 class Usage:
     """Token counts, and who counted them."""
 
-    prompt_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_tokens: int | None = None  # cached ones included
+    output_tokens: int | None = None  # reasoning included
+    cached_tokens: int | None = None  # of the prompt, found in a prefix cache
     source: CountSource = "unknown"
 
 
@@ -47,11 +47,11 @@ class Trace:
     scheduled_ns: int  # when the load plan wanted it sent
     sent_ns: int  # just before it was written
     chunks: list[Chunk] = field(default_factory=list)
-    end_ns: int | None = None  # the stream's end
+    end_ns: int | None = None  # the stream's end; None when it was never seen
     usage: Usage = field(default_factory=Usage)
     status: Status = "incomplete"
-    error: str | None = None
-    finish_reason: str | None = None
+    error: str | None = None  # what went wrong, in the words of whoever noticed
+    finish_reason: str | None = None  # as the server says: "stop", "length", ...
 
     @property
     def text_chunks(self) -> list[Chunk]:

@@ -23,12 +23,12 @@ class Bounds:
     Raises InferlabError for a bound that is negative or not a number.
     """
 
-    ttft_s: float | None = None
+    ttft_s: float | None = None  # from sent
     ttft_from_schedule_s: float | None = None
     ttfo_s: float | None = None
-    e2e_s: float | None = None
+    e2e_s: float | None = None  # to the last text, not to the stream's end
     tpot_s: float | None = None
-    max_chunk_gap_s: float | None = None
+    max_chunk_gap_s: float | None = None  # the longest stall a reader sees
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -64,7 +64,7 @@ def _within(value_ns: int | None, bound_s: float | None) -> bool:
 
 def _largest_gap_ns(trace: Trace) -> int | None:
     gaps = chunk_gaps_ns(trace)
-    if gaps is None:
+    if gaps is None:  # one chunk can't stall
         return 0 if trace.text_chunks else None
     return max(gaps)
 

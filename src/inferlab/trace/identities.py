@@ -34,6 +34,7 @@ def check_counts(num_sent: int, num_ok: int, num_failed: int, num_incomplete: in
 
 def check_rates(peak: float | None, mean: float | None) -> None:
     """Raise InferlabError when a run's mean rate passes its peak (but for the last bits)."""
+    # The peak adds up fractions of tokens where a chunk's count is unknown, hence the tolerance.
     if peak is not None and mean is not None and peak < mean * (1 - 1e-9):
         raise InferlabError(
             f"the peak rate of {peak:g}/s is under the mean of {mean:g}/s. "
@@ -71,6 +72,7 @@ def _broken_gaps(trace: Trace) -> list[str]:
     if ttft is None or e2e is None:
         return []
     gaps = chunk_gaps_ns(trace) or []
+    # In whole nanoseconds this holds to the last digit; in floats it would not.
     broken = []
     if len(gaps) != len(trace.text_chunks) - 1:
         broken.append(f"{len(gaps)} gaps between {len(trace.text_chunks)} chunks")

@@ -7,7 +7,8 @@ from inferlab.trace.events import Trace
 from inferlab.trace.metrics import output_tokens, ttft_ns
 from inferlab.trace.percentiles import percentile
 
-CLIENT_LIMIT = 0.1  # of the median TTFT
+# A lag above this share of the median TTFT is no longer small beside what is measured.
+CLIENT_LIMIT = 0.1
 SECOND_NS = 1_000_000_000
 
 
@@ -58,8 +59,9 @@ def peak_rate_s(
     """
     if end_ns <= start_ns:
         return None
+    # Equal parts that cover the run: the busiest holds at least the average number of events.
     parts = max((end_ns - start_ns) // window_ns, 1)
-    totals = [0.0] * parts
+    totals = [0.0] * parts  # the last part includes the run's very end
     for t_ns, weight in events:
         totals[min((t_ns - start_ns) * parts // (end_ns - start_ns), parts - 1)] += weight
     return max(totals) * parts / ((end_ns - start_ns) / 1e9)
@@ -77,6 +79,7 @@ def token_events(trace: Trace) -> list[tuple[int, float]]:
     if not text:
         return [(trace.last_seen_ns, float(n))]
     known = [chunk.num_tokens or 0 for chunk in text]
+    # Chunks weigh equally here only to place tokens in time; how many there are is n, always.
     if any(chunk.num_tokens is None for chunk in text) or not sum(known):
         known = [1] * len(text)
     scale = n / sum(known)

@@ -78,6 +78,7 @@ def decode_tokens(trace: Trace) -> int | None:
     text, n = trace.text_chunks, output_tokens(trace)
     if not text or n is None:
         return None
+    # A first chunk of several tokens took no decode time for any of them.
     first = 1 if text[0].num_tokens is None else text[0].num_tokens
     return n - first if n > first else None
 
@@ -99,6 +100,7 @@ def token_times_ns(trace: Trace) -> list[int] | None:
     text = trace.text_chunks
     if not text or any(chunk.num_tokens is None for chunk in text):
         return None
+    # Silent tokens before t1 or after tN (an end-of-text token) lie outside TTFT and E2E too.
     first, last = trace.chunks.index(text[0]), len(trace.chunks)
     while not trace.chunks[last - 1].has_text:
         last -= 1
@@ -133,15 +135,15 @@ def seconds(value_ns: int | None) -> float | None:
 class RequestMetrics:
     """All metrics of one request, in seconds. None is undefined, shown as a dash."""
 
-    ttft_s: float | None
+    ttft_s: float | None  # from sent
     ttft_from_schedule_s: float | None
-    ttfo_s: float | None
+    ttfo_s: float | None  # None for a reply without content
     e2e_s: float | None
     tpot_s: float | None
-    itl_s: tuple[float, ...] | None
-    chunk_gaps_s: tuple[float, ...] | None
+    itl_s: tuple[float, ...] | None  # None unless every chunk's count is known
+    chunk_gaps_s: tuple[float, ...] | None  # one fewer than the text chunks
     output_tokens: int | None
-    output_tokens_source: str
+    output_tokens_source: str  # server, tokenizer, engine, chunks or unknown
 
 
 def request_metrics(trace: Trace) -> RequestMetrics:

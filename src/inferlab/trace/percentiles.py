@@ -61,6 +61,7 @@ def error_adjusted_percentile(
 def samples_needed(p: float) -> int:
     """How many samples a percentile needs to differ from the maximum: 20 for p95, 100 for p99."""
     share = _share(p)
+    # p99 of 99 values is the largest but for interpolation: one value must lie above it.
     if share < Fraction(95, 100) or share == 1:
         return 1
     return math.ceil(1 / (1 - share))
@@ -95,9 +96,9 @@ class Percentile:
 
     p: float
     value: float
-    low: float | None
+    low: float | None  # None for a single value
     high: float | None
-    n: int
+    n: int  # of defined values
     method: Method
     error_adjusted: float  # math.inf where it falls among the failures
 
@@ -116,7 +117,7 @@ class Distribution:
     minimum: float
     maximum: float
     percentiles: tuple[Percentile, ...]
-    failures: int
+    failures: int  # requests that gave no value, not counted in n
 
     def at(self, p: float) -> Percentile:
         """The percentile `p` that was described. Raises InferlabError when it was not."""
@@ -222,7 +223,7 @@ def _interval(
     if len(ordered) < 2:
         return None
     index, fraction = _rank(len(ordered), p, method)
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # its own generator: nothing else moves the draw
     drawn = sorted(_resampled(ordered, index, fraction, rng) for _ in range(resamples))
     tail_percent = (1 - confidence) * 50
     low, high = _at(drawn, tail_percent, "linear"), _at(drawn, 100 - tail_percent, "linear")

@@ -8,6 +8,7 @@ from inferlab.errors import InferlabError
 from inferlab.trace.events import Channel, Chunk, CountSource, Status, Trace, Usage
 from inferlab.trace.identities import check_trace
 
+# The fields themselves say what a file may hold, so the two can't drift apart.
 _TRACE_KEYS = set(Trace.__dataclass_fields__)
 _CHUNK_KEYS = set(Chunk.__dataclass_fields__)
 _USAGE_KEYS = set(Usage.__dataclass_fields__)
@@ -41,6 +42,7 @@ def from_dict(data: Any, name: str = "trace") -> Trace:
         error=_optional_text(fields, "error", name),
         finish_reason=_optional_text(fields, "finish_reason", name),
     )
+    # Well-formed is not enough: times that go back would give negative latencies.
     check_trace(trace, name)
     return trace
 
@@ -107,6 +109,6 @@ def _choice(value: Any, name: str, choices: tuple[_T, ...]) -> _T:
 
 
 def _wrong(name: str, value: Any, wanted: str) -> InferlabError:
-    shown = repr(value)
+    shown = repr(value)  # cut short: a whole file may stand where a number should
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     return InferlabError(f"{name} is {shown}, which is not {wanted}. Correct it, or record again.")

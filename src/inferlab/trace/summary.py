@@ -69,20 +69,20 @@ class RunSummary:
 
     num_sent: int
     num_ok: int
-    num_failed: int
-    num_incomplete: int
-    num_good: int | None
-    error_rate: float | None
-    duration_s: float | None
-    output_tokens: int | None
+    num_failed: int  # failed or timed out
+    num_incomplete: int  # cut off by the run's end, or cancelled
+    num_good: int | None  # None when no bounds were given
+    error_rate: float | None  # failures / sent
+    duration_s: float | None  # first sent to last end
+    output_tokens: int | None  # of the successes
     output_tokens_sources: tuple[str, ...]
     throughput: Throughput
     latencies: Latencies
-    mean_request_tpot_s: float | None
-    mean_token_tpot_s: float | None
+    mean_request_tpot_s: float | None  # each request counts once
+    mean_token_tpot_s: float | None  # each token counts once
     in_flight: InFlight
     lag: ScheduleLag
-    client_limits: tuple[str, ...]
+    client_limits: tuple[str, ...]  # empty unless the client may have set the numbers
     bounds: Bounds | None
 
     @property
