@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inferlab.errors import InferlabError
 from inferlab.lab import schema, tables
 from inferlab.lab.chart_forms import Series, series_of
 from inferlab.lab.chart_frame import DASH, DIRECT, EndLabel, Frame, KeyItem, number
@@ -62,7 +61,7 @@ def bar(frame: Frame) -> None:
     axes.set_xticks(range(len(groups)), lines)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.55, len(groups) - 0.45)
-    axes.set_ylim(0, _top(bars) * 1.14)
+    axes.set_ylim(_bottom(bars) * 1.14, _top(bars) * 1.14)
     axes.yaxis.set_major_formatter(_number_format())
     chart = frame.chart
     frame.x_label = frame.axis_label([chart["x"]], chart.get("x_label"), False)
@@ -73,7 +72,7 @@ def hbar(frame: Frame) -> None:
     """Lying bars, for long names: the first row on top."""
     series, groups, bars = _bars(frame)
     axes, chart = frame.axes, frame.chart
-    lanes = len(groups) * (1 if chart.get("options", {}).get("stacked") else len(series))
+    lanes = len(groups) * (1 if _stacked(frame) else len(series))
     frame.height = 60 + max(120.0, 30.0 * lanes)
     for one in bars:
         axes.barh(
@@ -95,7 +94,7 @@ def hbar(frame: Frame) -> None:
     lines = ["\n".join(frame.wrap(group, 120)) for group in groups]
     axes.set_yticks(range(len(groups)), lines)
     axes.set_ylim(len(groups) - 0.5, -0.5)
-    axes.set_xlim(0, _top(bars) * 1.2)
+    axes.set_xlim(_bottom(bars) * 1.2, _top(bars) * 1.2)
     axes.grid(visible=False)
     axes.grid(axis="x", color=frame.theme.grid, linewidth=0.8)
     axes.xaxis.set_major_formatter(_number_format())
@@ -105,11 +104,9 @@ def hbar(frame: Frame) -> None:
 
 def _bars(frame: Frame) -> tuple[list[Series], list[str], list[Bar]]:
     chart = frame.chart
-    if chart.get("log_x") or chart.get("log_y"):
-        raise InferlabError("bars start at zero, so their axis cannot be logarithmic; use a line")
     series = series_of(frame)
     values = list(dict.fromkeys(schema.center(row[chart["x"]]) for row in frame.rows))
-    stacked = bool(chart.get("options", {}).get("stacked"))
+    stacked = _stacked(frame)
     width = 0.62 if stacked or len(series) == 1 else 0.84 / len(series)
     bases = [0.0] * len(values)
     bars: list[Bar] = []
@@ -131,12 +128,16 @@ def _bars(frame: Frame) -> tuple[list[Series], list[str], list[Bar]]:
 
 
 def _end_labels(frame: Frame, series: Sequence[Series]) -> bool:
-    stacked = frame.chart.get("options", {}).get("stacked") and 1 < len(series) <= DIRECT
-    return bool(stacked or frame.chart.get("bound"))
+    beside = _stacked(frame) and 1 < len(series) <= DIRECT
+    return bool(beside or frame.chart.get("bound"))
 
 
 def _top(bars: Sequence[Bar]) -> float:
     return max(max(bar.high, bar.bound or 0) for bar in bars) or 1.0
+
+
+def _bottom(bars: Sequence[Bar]) -> float:
+    return min(0.0, *(bar.end for bar in bars))
 
 
 def _whisker(one: Bar) -> list[list[float]] | None:
@@ -161,10 +162,13 @@ def _halo(frame: Frame, width: float) -> list[Any]:
 
 def _values(frame: Frame, bars: Sequence[Bar], *, upright: bool, room: float) -> None:
     """Each bar's value at its end, or inside a part of a stacked bar that is large enough."""
-    stacked = bool(frame.chart.get("options", {}).get("stacked"))
+    stacked = _stacked(frame)
     top = _top(bars)
+    names = {bar.series.name for bar in bars}
     for one in bars:
         text = tables.format_value(one.value, frame.digits(one.series.y))
+        if not upright and not stacked and 1 < len(names) <= DIRECT:
+            text += f"  {one.series.name}"
         if upright and frame.text_width(text) > room + 6:
             continue
         if stacked:
@@ -227,20 +231,38 @@ def _bounds(frame: Frame, bars: Sequence[Bar], *, upright: bool) -> None:
 def _names(
     frame: Frame, series: Sequence[Series], bars: Sequence[Bar], *, upright: bool, room: float
 ) -> None:
-    """The series' names: beside the last stack, else in a key with swatches."""
+    """The series' names where the bars are, if they fit, else in a key with swatches."""
     if len(series) == 1:
         return
-    stacked = bool(frame.chart.get("options", {}).get("stacked"))
-    if stacked and upright and len(series) <= DIRECT:
-        last = max(bar.group for bar in bars)
-        for one in bars:
-            if one.group == last:
+    if len(series) <= DIRECT:
+        if _stacked(frame) and upright:
+            last = max(bar.group for bar in bars)
+            for one in (bar for bar in bars if bar.group == last):
                 label = EndLabel((one.base + one.end) / 2, one.series.name, one.look.color)
                 frame.ends.append(label)
-        return
+            return
+        if not _stacked(frame) and not upright:
+            return  # they stand beside the values
+        if not _stacked(frame) and all(frame.text_width(s.name) <= room + 8 for s in series):
+            _names_below(frame, bars)
+            return
     seen = {bar.series.name: bar.look for bar in bars}
     items = [KeyItem(name, look) for name, look in seen.items()]
     frame.key = [*items, *frame.key]
+
+
+def _names_below(frame: Frame, bars: Sequence[Bar]) -> None:
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top"}
+    for one in bars:
+        spot = (one.position, 0.0)
+        frame.axes.annotate(
+            one.series.name, spot, (0, -4), color=one.look.color, annotation_clip=False, **style
+        )
+    frame.axes.tick_params(axis="x", pad=4 + FONT * 1.3)
+
+
+def _stacked(frame: Frame) -> bool:
+    return bool(frame.chart.get("options", {}).get("stacked"))
 
 
 def _number_format() -> Any:

@@ -93,10 +93,10 @@ def _tidy(svg: str, slug: str, alt: str) -> str:
     body = re.sub(r"\n\s*", "\n", body).replace("<g>\n</g>\n", "")
     size = re.search(r'viewBox="0 0 (\S+) (\S+)"', body)
     assert size is not None
+    width, height = (f"{float(side) * 1.25:g}" for side in size.groups())
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[1]} {size[2]}" '
-        f'width="{size[1]}" height="{size[2]}" role="img" aria-labelledby="{slug}-title" '
-        f'style="width: 100%; height: auto; max-width: 42rem">\n'
+        f'width="{width}" height="{height}" role="img" aria-labelledby="{slug}-title">\n'
         f'<title id="{slug}-title">{escape(alt)}</title>\n'
     )
     return opening + body[body.index(">") + 1 :].lstrip()

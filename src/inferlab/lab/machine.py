@@ -4,7 +4,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,6 @@ def ceilings_measurer(device: str) -> Callable[[bool], None]:
     return measure
 
 
-@cache
 def git_state(root: Path) -> tuple[str | None, bool]:
     """The commit of the clone at `root`, and whether its files differ from it; None without git."""
     try:

@@ -74,17 +74,23 @@ def discover(root: Path | None = None) -> list[Snippet]:
 
 
 def select(names: Sequence[str], snippets: Sequence[Snippet]) -> list[Snippet]:
-    """The snippets that `names` mean: a name, a chapter, or a glob; all when there are none."""
+    """The snippets that `names` mean; all when there are none.
+
+    A name is a snippet's ("prefill/length", or "length" alone), a chapter, a glob, or how any of
+    these begins. Raises InferlabError for one that means none, with those that are near.
+    """
     if not names:
         return list(snippets)
     chosen: set[str] = set()
     for name in names:
         asked = name.strip("/").removeprefix("snippets/").removesuffix(".py")
+        known = [snippet.name for snippet in snippets]
         matches = {
-            snippet.name
-            for snippet in snippets
-            if snippet.name.split("/")[0] == asked or fnmatch.fnmatchcase(snippet.name, asked)
+            full
+            for full in known
+            if asked in (full, *full.split("/")) or fnmatch.fnmatchcase(full, asked)
         }
+        matches = matches or {full for full in known if asked and full.startswith(asked)}
         if not matches:
             raise InferlabError(_unknown(name, asked, snippets))
         chosen |= matches

@@ -226,11 +226,21 @@ def _check_chart(chart: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     form = chart.get("form")
     if form not in FORMS:
         raise InferlabError(f"unknown chart form {form!r}; one of {', '.join(FORMS)}")
-    keys = _FORM_KEYS.get(form) or (chart["x"], *chart["y"])
+    if form in ("bar", "hbar") and (chart.get("log_x") or chart.get("log_y")):
+        raise InferlabError("bars start at zero, so they have no logarithmic axis; use form='line'")
+    fixed = _FORM_KEYS.get(form, ())
+    if not fixed and not (chart["x"] and chart["y"]):
+        raise InferlabError(f"the {form} chart needs x= and y=, keys of the rows")
+    keys = fixed or (chart["x"], *chart["y"])
     keys += tuple(chart[name] for name in ("series", "bound") if chart.get(name))
-    for key in keys:
-        if key not in rows[0]:
-            raise InferlabError(f"the {form} chart needs {key!r} in each row, which row 1 lacks")
+    for number, row in enumerate(rows, 1):
+        for key in keys:
+            if key not in row or (key in fixed and center(row[key]) is None):
+                raise InferlabError(
+                    f"the {form} chart needs {key!r} in each row; row {number} has none"
+                )
+    if not fixed and all(center(row[key]) is None for row in rows for key in chart["y"]):
+        raise InferlabError(f"the {form} chart has nothing to draw: all its values are None")
     unknown = set(chart.get("roles", {}).values()) - set(ROLES)
     if unknown:
         raise InferlabError(f"unknown role {sorted(unknown)[0]!r}; one of {', '.join(ROLES)}")
