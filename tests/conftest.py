@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,9 +84,9 @@ def root() -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home for one test, when it asks for it: no model, no record, no ceilings."""
     folder = tmp_path / "inferlab-home"
     folder.mkdir()
     monkeypatch.setenv("INFERLAB_HOME", str(folder))
-    yield folder
+    return folder

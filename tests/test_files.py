@@ -61,7 +61,7 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_rest(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InferlabError, match="No space left on device.*Free some space"):
+    with pytest.raises(InferlabError, match=r"No space left on device.*Free some space"):
         files.write_atomic(path, "new")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
@@ -69,5 +69,5 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_rest(
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InferlabError, match=f"cannot write {tmp_path}/file/below"):
+    with pytest.raises(InferlabError, match=r"cannot write .*file/below"):
         files.write_atomic(tmp_path / "file" / "below", "text")

@@ -64,7 +64,7 @@ class Commands(TyperGroup):
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from stop
         except BrokenPipeError as closed:
-            # The reader (`head`, say) has gone; what is still buffered must not raise again at exit.
+            # The reader (`head`, say) is gone; what is still buffered must not raise again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from closed
         return result
