@@ -169,8 +169,8 @@ def multipliers(device: str, dtype: str, wait: Callable[[], None]) -> list[Kerne
         w = torch.randn(outputs, inputs, device=device).to(kind)
         out = torch.empty(tokens, outputs, device=device, dtype=kind)
         size = f"{tokens}x{inputs} by {inputs}x{outputs}"
-        linear = Kernel(f"{dtype} linear {size}", work, _linear(x, w))
-        into = Kernel(f"{dtype} mm {size}", work, _mm(x, w, out))
+        linear = Kernel(f"linear {size}", work, _linear(x, w))
+        into = Kernel(f"mm {size}", work, _mm(x, w, out))
         linear.run()
         slowest = _rate(linear, 1, wait)
         kernels += [linear, into, *_packed(dtype, size, work, x, w)]
@@ -206,7 +206,7 @@ def _packed(
     except (AttributeError, RuntimeError, NotImplementedError):
         return []
     run: Callable[[], object] = lambda: linear(x, packed, None, "none", [], "")  # noqa: E731
-    return [Kernel(f"{dtype} packed linear {size}", work, run)]
+    return [Kernel(f"packed linear {size}", work, run)]
 
 
 def readers(device: str, num_bytes: int) -> list[Kernel]:
@@ -231,8 +231,8 @@ def readers(device: str, num_bytes: int) -> list[Kernel]:
         for inputs in (2048, 16384):
             w = flat.view(-1, inputs)  # (outputs, inputs)
             x = torch.ones(1, inputs, device=device, dtype=w.dtype)
-            size = f"of one token, {inputs} inputs"
-            kernels.append(Kernel(f"{dtype} linear {size}", num_bytes, _linear(x, w)))
+            size = f"{dtype}, one token, {inputs} inputs"
+            kernels.append(Kernel(f"linear {size}", num_bytes, _linear(x, w)))
             if inputs == 2048:  # each copy of the weights takes memory
                 kernels += _packed(dtype, size, num_bytes, x, w)
     return kernels
