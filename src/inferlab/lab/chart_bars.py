@@ -243,7 +243,7 @@ def _names(
             return
         if not _stacked(frame) and not upright:
             return  # they stand beside the values
-        if not _stacked(frame) and all(frame.text_width(s.name) <= room + 8 for s in series):
+        if not _stacked(frame) and all(frame.text_width(s.name) <= room - 4 for s in series):
             _names_below(frame, bars)
             return
     seen = {bar.series.name: bar.look for bar in bars}
