@@ -25,7 +25,6 @@ help: ## list what there is to make
 
 site: setup ## measure what is missing on this machine, build site/, check it
 	@$(INFERLAB) site build
-	@$(INFERLAB) site verify
 
 test: setup ## run the whole test suite, with coverage
 	@if [ -n "$(ARGS)" ]; then \
@@ -46,7 +45,6 @@ check: setup ## lint, types, and the built pages
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
 	@$(INFERLAB) site build
-	@$(INFERLAB) site verify
 
 setup: ## only .venv and the embedded model (the others do it as well)
 	@PYTHON="$(PYTHON)" TORCH_INDEX="$(TORCH_INDEX)" DEVICE="$(DEVICE)" \

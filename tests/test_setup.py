@@ -193,9 +193,8 @@ def test_a_problem_with_the_model_is_passed_on(clone: Clone) -> None:
 def test_the_second_run_only_asks_for_the_model(ready: Clone) -> None:
     done = ready.make("site", "PROFILE=full", "DEVICE=cpu", FAKE_PIP="exit 1")
     assert done.returncode == 0, done.stderr
-    job = ["-m inferlab site build", "-m inferlab site verify"]
-    assert ready.calls() == ["-m inferlab model fetch", *job]
-    assert done.stdout.splitlines() == [f"full cpu: {command}" for command in job]
+    assert ready.calls() == ["-m inferlab model fetch", "-m inferlab site build"]
+    assert done.stdout == "full cpu: -m inferlab site build\n"
 
 
 def test_tests_run_with_coverage_and_parts_without(ready: Clone) -> None:
