@@ -128,7 +128,8 @@ def make_project(root: Path, home: Path) -> Project:
     (root / "mkdocs.yml").write_text(config.replace("src/inferlab/site/hook.py", hook) + "\n")
     assets = root / "docs" / "assets"
     assets.mkdir(parents=True)
-    shutil.copy(REPO / "docs/assets/inferlab.css", assets)
+    for name in ("inferlab.css", "mermaid-palette.js"):
+        shutil.copy(REPO / "docs/assets" / name, assets)
     (assets / "vendor").symlink_to(REPO / "docs/assets/vendor")
     project.snippet("demo/squares", SQUARES)
     project.snippet("demo/on_gpu", GPU)

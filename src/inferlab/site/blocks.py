@@ -132,19 +132,21 @@ def _record_row(name: str, record: dict[str, object], uri: str, where: str) -> s
     link = state.current().link(uri)
     return (
         f'<tr><td><a href="{link}"><code>{name}</code></a></td><td>{html.escape(where)}</td>'
-        f"<td>{str(run['started_at'])[:10]}</td><td>{html.escape(str(record['finding']))}</td></tr>"
+        f'<td class="date">{str(run["started_at"])[:10]}</td>'
+        f"<td>{html.escape(str(record['finding']))}</td></tr>"
     )
 
 
 def _index(label: str, heads: tuple[str, ...], rows: list[str], numeric: tuple[int, ...]) -> str:
     if not rows:
         return "<p>None yet.</p>"
+    kinds = [' class="num"' if number in numeric else "" for number in range(len(heads))]
     cells = "".join(
-        f'<th scope="col"{" class=num" if number in numeric else ""}>{text}</th>'
-        for number, text in enumerate(heads)
+        f'<th scope="col"{kind}>{text}</th>' for kind, text in zip(kinds, heads, strict=True)
     )
     return (
-        f'<div class="lab-table il-index" role="region" tabindex="0" aria-label="{label}"><table>'
+        f'<div class="lab-table il-index" role="region" tabindex="0" aria-label="{label}">'
+        '<table class="lab">'
         f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 

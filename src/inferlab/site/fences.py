@@ -3,6 +3,8 @@
 import html
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from markdown_exec import formatter, validator
@@ -12,15 +14,7 @@ from inferlab.site import state
 
 __all__ = ["diagram", "run", "validator"]
 
-# One mid-tone for each meaning, on which white text is legible in the light and the dark theme.
-_CLASSES = {
-    "prefill": "#0072B2",
-    "decode": "#B85C00",
-    "cache": "#00795C",
-    "idle": "#6B7280",
-    "failure": "#B3261E",
-}
-_WITH_CLASSES = re.compile(r"\s*(flowchart|graph|stateDiagram|stateDiagram-v2)\b")
+_LOGGERS = ("markdown_exec", "mkdocs.plugins.markdown_exec")
 _TITLE = re.compile(r"^\s*accTitle\s*:\s*(.+)$", re.MULTILINE)
 
 
@@ -31,34 +25,23 @@ def run(source: str, language: str, css_class: str, options: Any, md: Any, **res
     with status 0.
     """
     listener = _Listener()
-    logger = logging.getLogger("markdown_exec")
-    logger.propagate = False
-    logger.addHandler(listener)
     try:
-        with state.collected() as written:
+        with listener.attached(), state.collected() as written:
             printed = str(formatter(source, language, css_class, options, md, **rest))
             result = printed + "".join(written)
     except SystemExit as error:
         state.current().problem(f"a fence ended with sys.exit({error.code}):\n{source.strip()}")
         return Markup("<p>This block ended before it showed anything.</p>")
-    finally:
-        logger.removeHandler(listener)
     for message in listener.messages:
         state.current().problem(_last_lines(message))
     return Markup(result)
 
 
 def diagram(source: str, language: str, css_class: str, options: Any, md: Any, **rest: Any) -> str:
-    """A Mermaid diagram with the palette's classes; its accTitle is what a screen reader says."""
+    """A Mermaid diagram; its accTitle is what a screen reader says."""
     title = _TITLE.search(source)
     if title is None:
         state.current().problem(f"a Mermaid diagram has no accTitle line:\n{source.strip()[:200]}")
-    if _WITH_CLASSES.match(source):
-        defined = "".join(
-            f"\n  classDef {name} fill:{colour},stroke:{colour},color:#fff"
-            for name, colour in _CLASSES.items()
-        )
-        source = source.rstrip() + defined
     label = html.escape(title.group(1).strip() if title else "diagram", quote=True)
     code = html.escape(source, quote=False)
     return Markup(
@@ -73,6 +56,20 @@ class _Listener(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.messages: list[str] = []
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Listen in MkDocs' stead; under MkDocs the other library names its loggers MkDocs' way."""
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
+        for logger in loggers:
+            logger.propagate = False
+            logger.addHandler(self)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.propagate = True
+                logger.removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message."""

@@ -23,7 +23,7 @@ from inferlab.site.publish import published
 
 log = get_plugin_logger("inferlab")
 
-_MERMAID = "assets/vendor/mermaid/mermaid.min.js"
+_MERMAID = ("assets/vendor/mermaid/mermaid.min.js", "assets/mermaid-palette.js")
 _BUNDLE = re.compile(r'<script src="[^"]*assets/javascripts/bundle\.')
 
 
@@ -103,10 +103,11 @@ def on_post_page(output: str, page: Page, **_: Any) -> str:
         return output
     from mkdocs.utils import get_relative_url
 
-    script = f'<script src="{get_relative_url(_MERMAID, page.url)}"></script>\n      '
+    addresses = (get_relative_url(script, page.url) for script in _MERMAID)
+    scripts = "".join(f'<script src="{address}"></script>\n      ' for address in addresses)
     found = _BUNDLE.search(output)
     at = found.start() if found else output.rindex("</body>")
-    return output[:at] + script + output[at:]
+    return output[:at] + scripts + output[at:]
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -110,7 +110,8 @@ def _chart(site: Site, record: Record, hardware: str) -> str:
 
 
 def _table(record: Record, folded: bool) -> str:
-    body = tables.to_html(record)
+    # With a class, Material leaves the table to inferlab.css.
+    body = tables.to_html(record).replace("<table>", '<table class="lab">', 1)
     if not folded:
         return body
     count = len(record["rows"])
@@ -159,7 +160,7 @@ def provenance(site: Site, record: Record, uri: str) -> str:
         f"peak memory {bytes_text(record['run']['peak_memory_bytes'])}",
     ]
     text = " · ".join(html.escape(fact) for fact in facts if fact)
-    links = f'<a href="{site.link(uri)}">record</a>'
+    links = f'<a href="{site.link(uri)}">record (JSON)</a>'
     command = record["run"]["command"]
     return (
         f'<p class="il-provenance" data-search-exclude>Measured on {text} · {links} · '
