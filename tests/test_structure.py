@@ -68,8 +68,8 @@ def part_of(module: str) -> str | None:
 def imported(node: ast.AST) -> Iterator[str]:
     """The dotted names that a piece of code imports when it runs, within functions too."""
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        for child in node.orelse:
-            yield from imported(child)
+        for other in node.orelse:
+            yield from imported(other)
         return
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
