@@ -5,6 +5,7 @@ lies behind the current position; each bucket is captured once, when the text fi
 """
 
 import torch
+import torch.nn.functional as F
 
 from inferlab.kv_cache.contiguous import ContiguousCache
 from inferlab.model.llama import Llama
@@ -26,16 +27,14 @@ class FixedShapeContext:
         """Compute the masks for the current position; part of the captured step."""
         self._masks.clear()
 
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Store k and v (1, Hkv, D) at the position, attend over the slots up to it: (1, Hq, D)."""
-        keys, values = self._cache.layer(layer)  # (Hkv, max_len, D)
-        keys.index_copy_(1, self._position, k.transpose(0, 1).to(keys.dtype))
-        values.index_copy_(1, self._position, v.transpose(0, 1))
-        rows = q.view(1, keys.shape[0], -1, q.shape[-1])  # (1, Hkv, G, D)
-        seen = torch.nn.functional.scaled_dot_product_attention(
-            rows, keys[None, :, : self._num_slots], values[None, :, : self._num_slots],
-            attn_mask=self._mask(self._cache.config.window_of(layer), q.dtype), scale=1.0,
-        )  # fmt: skip
+    def attend(self, layer: int, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+        """Store kv (1, 2 Hkv, D) at the position, attend over the slots up to it: (1, Hq, D)."""
+        slots = self._cache.buffer[layer]  # (2 Hkv, max_len, D)
+        slots.index_copy_(1, self._position, kv.transpose(0, 1))
+        keys, values = slots[:, : self._num_slots].chunk(2)
+        rows = q.reshape(1, keys.shape[0], -1, q.shape[-1])  # (1, Hkv, G, D)
+        mask = self._mask(self._cache.config.window_of(layer), q.dtype)
+        seen = F.scaled_dot_product_attention(rows, keys[None], values[None], attn_mask=mask)
         return seen.reshape(1, -1, q.shape[-1])
 
     def _mask(self, window: int | None, dtype: torch.dtype) -> torch.Tensor:
@@ -102,7 +101,7 @@ class GraphedDecode(FixedShapeDecode):
     def _capture(self, num_slots: int) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
         context = FixedShapeContext(self._cache, num_slots, self._position)
         self._model.rotary.table(num_slots)  # grown now: a graph must not replace it
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARMUP_RUNS):  # kernels choose their algorithms before the capture

@@ -12,7 +12,7 @@ import torch
 
 from inferlab.kv_cache.contiguous import ContiguousCache
 from inferlab.model.attention import attend
-from inferlab.model.llama import Llama
+from inferlab.model.llama import Context, Llama
 
 Sample = Callable[[torch.Tensor], int]  # (V,) float32 logits -> token id
 
@@ -29,10 +29,10 @@ class WholeText:
     def __init__(self, model: Llama, num_tokens: int) -> None:
         self._config, self.num_tokens_after = model.config, num_tokens
 
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """(T, Hq, D), (T, Hkv, D) twice -> (T, Hq, D)."""
-        keys = k.to(v.dtype).transpose(0, 1)  # (Hkv, T, D)
-        return attend(q, keys, v.transpose(0, 1), self._config.window_of(layer))
+    def attend(self, layer: int, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+        """(T, Hq, D), (T, 2 Hkv, D) -> (T, Hq, D)."""
+        keys, values = kv.transpose(0, 1).chunk(2)  # (Hkv, T, D)
+        return attend(q, keys, values, self._config.window_of(layer))
 
 
 def generate_without_cache(model: Llama, prompt_ids: list[int], sample: Sample) -> Iterator[int]:
@@ -79,9 +79,7 @@ def decode_one(model: Llama, token_id: int, cache: ContiguousCache) -> torch.Ten
 
 
 @torch.inference_mode()
-def forward(
-    model: Llama, token_ids: list[int], start: int, context: ContiguousCache | WholeText
-) -> torch.Tensor:
+def forward(model: Llama, token_ids: list[int], start: int, context: Context) -> torch.Tensor:
     """One pass over tokens at positions start, start + 1, ...: the last one's (V,) logits."""
     ids = torch.tensor(token_ids, device=model.device)  # (T,)
     positions = torch.arange(start, start + len(token_ids), device=model.device)

@@ -8,7 +8,7 @@ from inferlab.model.config import ModelConfig
 
 
 class ContiguousCache:
-    """Keys and values of one sequence, (num_layers, 2, Hkv, max_len, D), allocated at once.
+    """Keys, then values, of one sequence: (num_layers, 2 Hkv, max_len, D), allocated at once.
 
     It is the `Context` of a forward pass: new keys and values go behind those present, and new
     queries see all of them up to their own position.
@@ -20,11 +20,12 @@ class ContiguousCache:
         if max_len < 1:
             raise InferlabError(f"a cache holds at least 1 token, not {max_len}.")
         self.config, self.max_len, self.num_tokens = config, max_len, 0
-        shape = (config.num_layers, 2, config.num_kv_heads, max_len, config.head_dim)
+        shape = (config.num_layers, 2 * config.num_kv_heads, max_len, config.head_dim)
         self.buffer = torch.empty(shape, dtype=dtype, device=device)
-        self._layers = [(pair[0], pair[1]) for pair in self.buffer.unbind(0)]
         self._windows = [config.window_of(layer) for layer in range(config.num_layers)]
         self._num_new = 0
+        self._new: tuple[torch.Tensor, ...] = ()  # by layer: slots of this step's tokens
+        self._present: tuple[torch.Tensor, ...] = ()  # by layer: slots up to its end
 
     @property
     def nbytes(self) -> int:
@@ -44,6 +45,8 @@ class ContiguousCache:
                 f"{num_new_tokens} more do not fit. Make it longer: new_cache(max_len)."
             )
         self._num_new = num_new_tokens
+        self._present = self.buffer[:, :, : self.num_tokens_after].unbind()  # (2 Hkv, S, D)
+        self._new = self.buffer[:, :, self.num_tokens : self.num_tokens_after].unbind()
 
     def end(self) -> None:
         """Close the step: its tokens now count as present."""
@@ -53,14 +56,8 @@ class ContiguousCache:
         """Forget every token; the memory stays."""
         self.num_tokens = self._num_new = 0
 
-    def layer(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of one layer, present or not: (Hkv, max_len, D) twice."""
-        return self._layers[layer]
-
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Store k and v (T, Hkv, D), then attend over all that is stored: (T, Hq, D)."""
-        keys, values = self._layers[layer]  # (Hkv, max_len, D)
-        start, end = self.num_tokens, self.num_tokens_after
-        keys[:, start:end] = k.transpose(0, 1)
-        values[:, start:end] = v.transpose(0, 1)
-        return attend(q, keys[:, :end], values[:, :end], self._windows[layer])
+    def attend(self, layer: int, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+        """Store kv (T, 2 Hkv, D), then attend over all that is stored: (T, Hq, D)."""
+        self._new[layer].copy_(kv.transpose(0, 1))
+        keys, values = self._present[layer].chunk(2)  # (Hkv, S, D)
+        return attend(q, keys, values, self._windows[layer])

@@ -4,7 +4,6 @@ It owns weights and no cache. Attention goes through a `Context`, which knows wh
 live: the same forward pass serves a whole text, one cached sequence, or a batch of many.
 """
 
-import math
 from typing import Protocol
 
 import torch
@@ -18,10 +17,13 @@ from inferlab.model.rope import Rotary, interleaved_order, rotate
 class Context(Protocol):
     """Where the keys and values of the tokens at hand go, and what each of them attends to."""
 
-    num_tokens_after: int  # length of the text once this step's tokens are in
+    @property
+    def num_tokens_after(self) -> int:
+        """Length of the text once this step's tokens are in."""
+        ...
 
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """(N, Hq, D), (N, Hkv, D) twice -> (N, Hq, D). q is rotated and divided by sqrt(D)."""
+    def attend(self, layer: int, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+        """Rotated q (N, Hq, D), rotated keys before values (N, 2 Hkv, D) -> (N, Hq, D)."""
         ...
 
 
@@ -32,7 +34,7 @@ class Layer:
         self, index: int, config: ModelConfig, state: dict[str, torch.Tensor], dtype: torch.dtype
     ) -> None:
         self.index, self.config, self.dtype = index, config, dtype
-        self._take = lambda name: state.pop(f"layers.{index}.{name}")
+        self._state = state
         eps = config.rms_norm_eps
         self.attention_norm = RMSNorm(self._take("input_layernorm.weight"), eps, dtype)
         self.qkv = self._fused_qkv()
@@ -49,7 +51,9 @@ class Layer:
         if config.qk_norm:
             weights = (self._take(f"self_attn.{p}_norm.weight") for p in "qk")
             self.qk_norms = [RMSNorm(interleaved_order(w, 1), eps, torch.float32) for w in weights]
-        self.scale = 1 / math.sqrt(config.head_dim)
+
+    def _take(self, name: str) -> torch.Tensor:
+        return self._state.pop(f"layers.{self.index}.{name}")
 
     def _fused_qkv(self) -> Linear:
         """q, k and v as one matrix, so that one product reads the input once."""
@@ -65,26 +69,25 @@ class Layer:
 
     def __call__(self, x: torch.Tensor, rotation: torch.Tensor, context: Context) -> torch.Tensor:
         """(N, H) float32 residual stream, in and out."""
-        q, k, v = self._project(self.attention_norm(x), rotation)
-        seen = context.attend(self.index, q, k, v)  # (N, Hq, D)
+        q, kv = self._project(self.attention_norm(x), rotation)
+        seen = context.attend(self.index, q, kv)  # (N, Hq, D)
         x += self.output(seen.reshape(len(x), -1))
         x += self.down(swiglu(self.gate_up(self.mlp_norm(x))))
         return x
 
     def _project(
         self, x: torch.Tensor, rotation: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(N, H) -> rotated q (N, Hq, D), rotated k (N, Hkv, D) in float32, v (N, Hkv, D)."""
-        config = self.config
-        num_q, num_kv, dim = config.num_heads, config.num_kv_heads, config.head_dim
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(N, H) -> rotated q (N, Hq, D), and rotated keys before values (N, 2 Hkv, D)."""
+        num_q, num_kv, dim = self.config.num_heads, self.config.num_kv_heads, self.config.head_dim
         qkv = self.qkv(x).view(len(x), -1, dim)  # (N, Hq + 2 Hkv, D)
-        qk = qkv[:, : num_q + num_kv].float()
+        qk = qkv[:, : num_q + num_kv]
+        turned = qk.float()  # a copy, unless the model is in float32
         if self.qk_norms is not None:
             q_norm, k_norm = self.qk_norms
-            qk = torch.cat([q_norm(qk[:, :num_q]), k_norm(qk[:, num_q:])], dim=1)
-        qk = rotate(qk, rotation)
-        q = torch.empty(len(x), num_q, dim, dtype=self.dtype, device=x.device)
-        return torch.mul(qk[:, :num_q], self.scale, out=q), qk[:, num_q:], qkv[:, num_q + num_kv :]
+            turned = torch.cat([q_norm(turned[:, :num_q]), k_norm(turned[:, num_q:])], dim=1)
+        qk.copy_(rotate(turned, rotation))
+        return qkv[:, :num_q], qkv[:, num_q:]
 
 
 class Llama:
@@ -113,7 +116,7 @@ class Llama:
     @property
     def step_bytes(self) -> int:
         """Bytes of weights that one forward pass reads, whatever the number of tokens."""
-        blocks = sum(
+        blocks: int = sum(
             part.nbytes
             for layer in self.layers
             for part in (layer.qkv, layer.output, layer.gate_up, layer.down,

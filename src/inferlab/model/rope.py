@@ -75,13 +75,11 @@ class Rotary:
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         self._config, self._device = config, device
         scaling = config.rope_scaling
-        self._trained = (
-            scaling.original_max_position_embeddings
-            if scaling is not None and scaling.kind == "dynamic"
-            else None
-        )
+        self._trained: int | None = None  # the length up to which dynamic scaling changes nothing
+        if scaling is not None and scaling.kind == "dynamic":
+            self._trained = scaling.original_max_position_embeddings
         self._amplitude = scaling.attention_factor if scaling is not None else 1.0
-        self._table, self._table_for = torch.empty(0, 0), 0
+        self._table, self._made_for = torch.empty(0, 0), 0
 
     def at(self, positions: torch.Tensor, num_tokens: int) -> torch.Tensor:
         """Rotations of a text that is `num_tokens` long: (N,) -> (N, 1, D / 2) complex64.
@@ -93,18 +91,17 @@ class Rotary:
 
     def table(self, num_tokens: int) -> torch.Tensor:
         """Rotations of positions 0, 1, ... : (at least num_tokens, D / 2) complex64."""
-        stretched = self._trained is not None and num_tokens > self._trained
-        if num_tokens > len(self._table) or (stretched and num_tokens != self._table_for) or (self._trained is not None and not stretched and self._table_for):
-            self._grow(num_tokens, stretched)
+        # One table serves every length, except where dynamic scaling makes it depend on the length.
+        depends_on = 0 if self._trained is None else max(num_tokens, self._trained)
+        if num_tokens > len(self._table) or depends_on != self._made_for:
+            self._make(num_tokens, depends_on)
         return self._table
 
-    def _grow(self, num_tokens: int, stretched: bool) -> None:
-        length = num_tokens if stretched else max(256, 1 << (num_tokens - 1).bit_length())
-        angles = torch.outer(
-            torch.arange(length).float(), frequencies(self._config, num_tokens if stretched else 0)
-        )
+    def _make(self, num_tokens: int, depends_on: int) -> None:
+        length = max(256, 1 << (num_tokens - 1).bit_length())
+        angles = torch.outer(torch.arange(length).float(), frequencies(self._config, depends_on))
         table = torch.polar(torch.full_like(angles, self._amplitude), angles)
-        self._table, self._table_for = table.to(self._device), num_tokens if stretched else 0
+        self._table, self._made_for = table.to(self._device), depends_on
 
 
 def rotate(heads: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
