@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +141,7 @@ def _path(device: str) -> Path:
 
 def _basis() -> dict[str, Any]:
     """What the ceilings hold for: this machine, and this build of PyTorch's kernels."""
-    try:
-        torch = version("torch")
-    except PackageNotFoundError:
-        torch = "unknown"
-    return {**fingerprint(), "torch": torch}
+    return {**fingerprint(), "torch": describe()["versions"]["torch"]}
 
 
 def _load(device: str) -> Ceilings | None:
