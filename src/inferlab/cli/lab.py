@@ -97,8 +97,8 @@ def run(
     try:
         report = run_all(
             names or (),
-            profile=profile,
-            device=device,
+            profile=profile.value,
+            device=device.value,
             root=root,
             force=force,
             time_limit_s=time_limit,

@@ -42,7 +42,7 @@ def ceilings_measurer(device: str) -> Callable[[bool], None]:
     """
 
     def measure(anew: bool) -> None:
-        code = f"from inferlab import hardware; hardware.ceilings({device!r}, refresh={anew})"
+        code = f"from inferlab import hardware; hardware.ceilings({str(device)!r}, refresh={anew})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         if done.returncode != 0:
             tail = "\n".join(done.stderr.rstrip().splitlines()[-5:])

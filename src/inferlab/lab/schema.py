@@ -129,20 +129,32 @@ def check_result(record: Mapping[str, Any]) -> None:
 
 
 def check_bounds(record: Mapping[str, Any]) -> None:
-    """Raise BeyondBoundError when a median lies above the bound its column names in `at_most`."""
-    for column in record["columns"]:
-        bound = column.get("at_most")
-        if bound is None:
-            continue
-        for number, row in enumerate(record["rows"], 1):
-            value = center(row.get(column["key"]))
-            limit = center(row.get(bound)) if isinstance(bound, str) else bound
-            if _is_number(value) and _is_number(limit) and value > limit:
-                raise BeyondBoundError(
-                    f"row {number}, column {column['key']!r}: {value:,.6g} is beyond its physical "
-                    f"bound {limit:,.6g} {column.get('unit', '')}".rstrip()
-                    + "; either what was timed is not the whole work, or the bound is wrong"
-                )
+    """Raise BeyondBoundError when a median passes its bound: a column's `at_most` or `at_least`
+    (a number, or the column that holds it), or the roof of a roofline chart.
+    """
+    for number, row in enumerate(record["rows"], 1):
+        for column in record["columns"]:
+            value, unit = center(row.get(column["key"])), column.get("unit", "")
+            where = f"row {number}, column {column['key']!r}"
+            for side, sign in (("at_most", 1), ("at_least", -1)):
+                bound = column.get(side)
+                limit = center(row.get(bound)) if isinstance(bound, str) else bound
+                if _is_number(value) and _is_number(limit) and sign * value > sign * limit:
+                    raise _beyond(where, value, limit, unit)
+        if (record.get("chart") or {}).get("form") == "roofline":
+            options, rate = record["chart"]["options"], center(row["flop_s"])
+            roof = options["bandwidth_bytes_s"] * center(row["intensity"])
+            roof = min(options["peak_flop_s"], roof)
+            if rate > roof:
+                raise _beyond(f"row {number}, column 'flop_s'", rate, roof, "FLOP/s")
+
+
+def _beyond(where: str, value: float, limit: float, unit: str) -> BeyondBoundError:
+    bound = f"{limit:,.6g} {unit}".rstrip()
+    return BeyondBoundError(
+        f"{where}: {value:,.6g} is beyond its physical bound {bound}; either what was timed is "
+        "not the whole work, or the bound is wrong"
+    )
 
 
 def check_record(record: Any) -> None:

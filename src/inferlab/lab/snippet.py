@@ -25,7 +25,8 @@ _MARK = "__inferlab_recorded__"
 class Column:
     """One column of the table: where its cells are, what they are called, and in which unit.
 
-    `at_most` names the column (or gives the number) that holds this column's physical bound.
+    `at_most` names the column (or gives the number) that holds this column's physical bound; for
+    a time, whose bound is the least it can be, `at_least` does.
     `instant` marks a point in time, which may be 0, in a unit of durations, which may not.
     """
 
@@ -35,6 +36,7 @@ class Column:
     digits: int | None = None
     at_most: str | float | None = None
     instant: bool = False
+    at_least: str | float | None = None
 
 
 @dataclass(frozen=True)
