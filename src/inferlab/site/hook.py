@@ -32,12 +32,15 @@ class _Session:
 
     serving = False
     measuring = Measuring()
+    measured: tuple[str, ...] = ()  # snippets, just now
+    pages: dict[str, set[str]] = {}  # noqa: RUF012 - of each snippet, the pages that show it
 
 
 def on_startup(command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
     """Note whether this is a preview. That it exists keeps this module from being reloaded."""
     _Session.serving = command == "serve"
     _Session.measuring = Measuring()
+    _Session.pages = {}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -63,15 +66,25 @@ def on_pre_build(config: MkDocsConfig) -> None:
         measured = _Session.measuring.bring_up_to_date(site)
     except InferlabError as error:
         raise PluginError(str(error)) from error
+    _Session.measured = tuple(measured)
     if measured:
-        log.info(f"measured {len(measured)} snippets")
+        log.info(f"measured: {', '.join(measured)}")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add charts, records and snippets, so that the first build already has them."""
     for uri, text in published(state.current()):
         files.append(File.generated(config, uri, content=text))
+    _render_again(files)
     return files
+
+
+def _render_again(files: Files) -> None:
+    """A preview renders edited pages only: have it render those of newly measured snippets too."""
+    for name in _Session.measured:
+        for page in _Session.pages.get(name, ()):
+            if (file := files.get_file_from_path(page)) is not None:
+                Path(file.abs_dest_path).unlink(missing_ok=True)
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
@@ -90,8 +103,10 @@ def on_env(env: Any, **_: Any) -> Any:
     """All pages are rendered, none is written: end here when something must not be published."""
     site = state.current()
     site.page = ""
+    for name, pages in site.pages.items():
+        _Session.pages.setdefault(name, set()).update(pages)
     for name, failure in site.failures.items():
-        where = ", ".join(sorted(site.pages.get(name, ()))) or "no page"
+        where = ", ".join(sorted(_Session.pages.get(name, ()))) or "no page"
         site.problem(str(failure), page=where)
     _stop(site.problems)
     return env

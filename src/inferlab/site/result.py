@@ -121,7 +121,7 @@ def _table(record: Record, folded: bool) -> str:
 def _snippet(site: Site, shown: Shown) -> str:
     name = shown.snippet.name
     path = f"snippets/{name}.py"
-    text = shown.snippet.path.read_text(encoding="utf-8")
+    text = source.without_marks(shown.snippet.path.read_text(encoding="utf-8"))
     lines = len(text.splitlines())
     link = site.link(path)
     return (
