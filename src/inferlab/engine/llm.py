@@ -3,36 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter_ns
 from typing import Any, overload
 
 import torch
 
 from inferlab.engine import placement
-from inferlab.engine.cuda_graph import GraphedDecode
-from inferlab.engine.generate import (
-    DecodeOne,
-    generate_with_cache,
-    generate_without_cache,
-    prefill,
-)
-from inferlab.engine.request import (
-    Completion,
-    FinishReason,
-    Piece,
-    SamplingParams,
-    StopText,
-    TokenProbability,
-)
-from inferlab.engine.sampler import Sampler, distribution
+from inferlab.engine.answer import Answer
+from inferlab.engine.generate import prefill
+from inferlab.engine.request import Completion, Piece, SamplingParams, TokenProbability
+from inferlab.engine.sampler import distribution
 from inferlab.errors import InferlabError
 from inferlab.kv_cache.contiguous import ContiguousCache
 from inferlab.model import hub
 from inferlab.model.config import ModelConfig
 from inferlab.model.llama import Llama
-from inferlab.model.tokenizer import Detokenizer, Tokenizer
+from inferlab.model.tokenizer import Tokenizer
 from inferlab.model.weights import load_weights
-from inferlab.trace.events import Chunk, Trace, Usage
 
 Prompt = str | Sequence[int]
 
@@ -174,8 +160,17 @@ class LLM:
         A list of {role, content} messages is answered as `chat` does.
         """
         chosen = SamplingParams.of(params, overrides)
-        answer = _Answer(self, self._ids(prompt), chosen, use_cache)
-        return answer.pieces()
+        return self.start(prompt, chosen, use_cache=use_cache).pieces()
+
+    def start(
+        self,
+        prompt: Prompt | Sequence[Mapping[str, str]],
+        params: SamplingParams,
+        *,
+        use_cache: bool = True,
+    ) -> Answer:
+        """An answer that has not begun: iterate over its `pieces()`, then read its trace."""
+        return Answer(self.model, self.tokenizer, self._ids(prompt), params, use_cache)
 
     def next_token_distribution(
         self, prompt: Prompt, top: int = 10, temperature: float = 1.0
@@ -213,66 +208,7 @@ class LLM:
             return self.tokenizer.encode_chat(prompt)  # type: ignore[arg-type]
         return placement.checked_ids(prompt, self.config.vocab_size)  # type: ignore[arg-type]
 
-    def _decode_step(self, cache: ContiguousCache) -> DecodeOne | None:
-        return GraphedDecode(self.model, cache) if self.device.type == "cuda" else None
-
     def _complete(self, ids: list[int], params: SamplingParams, use_cache: bool) -> Completion:
-        answer = _Answer(self, ids, params, use_cache)
+        answer = Answer(self.model, self.tokenizer, ids, params, use_cache)
         text = "".join(piece.text for piece in answer.pieces())
         return Completion(text, answer.token_ids, ids, answer.finish_reason, answer.trace)
-
-
-class _Answer:
-    """One request on its way: runs the loop, decides when it ends, and keeps its trace."""
-
-    def __init__(
-        self, llm: LLM, prompt_ids: list[int], params: SamplingParams, use_cache: bool
-    ) -> None:
-        room = llm.config.max_model_len - len(prompt_ids)
-        if room < 1:
-            raise InferlabError(
-                f"the prompt has {len(prompt_ids)} tokens; {llm.config.name} takes "
-                f"{llm.config.max_model_len} in all. Shorten the prompt."
-            )
-        self.llm, self.prompt_ids, self.params, self.use_cache = llm, prompt_ids, params, use_cache
-        self.limit = min(params.max_tokens, room)
-        eos = () if params.ignore_eos else llm.tokenizer.eos_token_ids
-        self.ends = {*eos, *params.stop_token_ids}
-        self.token_ids: list[int] = []
-        self.finish_reason: FinishReason = "length"
-        now = perf_counter_ns()
-        self.trace = Trace(scheduled_ns=now, sent_ns=now)
-
-    def pieces(self) -> Iterator[Piece]:
-        """Yield each token with the text that it completed; the trace is complete afterwards."""
-        detokenizer, stop = Detokenizer(self.llm.tokenizer), StopText(self.params.stop)
-        for token in self._tokens():
-            t_ns = perf_counter_ns()
-            self.token_ids.append(token)
-            ended = token in self.ends
-            text = "" if ended else stop.push(detokenizer.push(token))
-            last = ended or stop.found or len(self.token_ids) == self.limit
-            if last and not stop.found:
-                text += stop.push(detokenizer.flush())
-                text += stop.flush() if not stop.found else ""
-            if ended or stop.found:
-                self.finish_reason = "stop"
-            self.trace.chunks.append(Chunk(t_ns, 1, "content"))
-            if last:
-                self._finish(t_ns)
-            yield Piece(text, token, t_ns)
-            if last:
-                return
-
-    def _tokens(self) -> Iterator[int]:
-        llm, ids = self.llm, self.prompt_ids
-        sampler = Sampler(self.params, ids, llm.device)
-        if not self.use_cache:
-            return generate_without_cache(llm.model, ids, sampler)
-        cache = llm.new_cache(len(ids) + self.limit)
-        return generate_with_cache(llm.model, ids, sampler, cache, llm._decode_step(cache))
-
-    def _finish(self, t_ns: int) -> None:
-        self.trace.end_ns, self.trace.status = t_ns, "ok"
-        self.trace.finish_reason = self.finish_reason
-        self.trace.usage = Usage(len(self.prompt_ids), len(self.token_ids), 0, "engine")

@@ -1,0 +1,163 @@
+"""`inferlab measure`: how fast prefill and decode are on this machine (compare llama-bench)."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inferlab.errors import InferlabError
+
+if TYPE_CHECKING:
+    from inferlab.engine.llm import LLM
+    from inferlab.engine.measure import Sample
+
+INTERRUPTED = 130
+
+
+def measure(
+    prompt_tokens: Annotated[int, typer.Option(help="Length of the prompt.")] = 600,
+    output_tokens: Annotated[int, typer.Option(help="Tokens to generate.")] = 64,
+    repeats: Annotated[int, typer.Option(help="Measured requests, after one warm-up.")] = 5,
+    model: Annotated[
+        str | None, typer.Option(help="A name, a .gguf file or a folder. [$INFERLAB_MODEL]")
+    ] = None,
+    random: Annotated[
+        str | None,
+        typer.Option("--random", help="Random weights of a named shape (see: inferlab model list)"),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="float32, bfloat16, float16 or auto (the fastest here).")
+    ] = "auto",
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON; - prints it.")
+    ] = None,
+) -> None:
+    """Measure prefill and decode of one request at a time, each with a prompt never seen before.
+
+    Prints medians with the lowest and highest of the repeats, and the share of what this machine's
+    measured matmul rate (prefill) and memory bandwidth (decode) allow.
+    """
+    from inferlab import hardware
+    from inferlab.engine import measure as engine
+
+    _check_writable(json_file)
+    llm = _load(model, random, dtype, device, threads)
+    _say(f"measuring this machine's ceilings, unless known ({llm.device.type})")
+    ceilings = hardware.ceilings(llm.device.type)
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    taken: list[Sample] = []
+    finished = _collect(engine.samples(llm, prompt_tokens, output_tokens, repeats), taken, repeats)
+    if not taken:
+        raise KeyboardInterrupt
+    result = engine.summarize(llm, taken, prompt_tokens, output_tokens, ceilings)
+    result |= {"complete": finished, "started_at": started_at, **_where()}
+    if json_file is None or str(json_file) != "-":
+        typer.echo(report(result))
+    _write(json_file, result)
+    if not finished:
+        _say(f"interrupted: {len(taken)} of {repeats} repeats were measured")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _load(
+    model: str | None, random: str | None, dtype: str, device: str, threads: int | None
+) -> "LLM":
+    from inferlab.engine.llm import LLM
+
+    if model is not None and random is not None:
+        raise InferlabError("--model and --random exclude each other: give one of them.")
+    if random is not None:
+        return LLM.random(random, dtype=dtype, device=device, num_threads=threads)
+    return LLM(model, dtype=dtype, device=device, num_threads=threads)
+
+
+def _collect(samples: "Iterator[Sample]", taken: "list[Sample]", repeats: int) -> bool:
+    """Fill `taken` as samples come; False when the user stopped it. What was taken stays."""
+    _say("warming up")
+    try:
+        for sample in samples:
+            taken.append(sample)
+            tpot = "" if sample.tpot_s is None else f", TPOT {sample.tpot_s * 1e3:.2f} ms"
+            _say(f"[{len(taken)}/{repeats}] TTFT {sample.ttft_s * 1e3:.1f} ms{tpot}")
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _where() -> dict[str, Any]:
+    import torch
+
+    from inferlab import hardware
+
+    return {
+        "machine": hardware.describe(),
+        "noise": hardware.noise(),
+        "num_threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "command": " ".join(["inferlab", *sys.argv[1:]]),
+    }
+
+
+def _check_writable(json_file: Path | None) -> None:
+    """Find out before measuring, not after, that the result has no place to go."""
+    if json_file is None or str(json_file) == "-":
+        return
+    if json_file.is_dir() or not json_file.absolute().parent.is_dir():
+        raise InferlabError(f"--json {json_file}: not a file in an existing folder.")
+
+
+def _write(json_file: Path | None, result: Mapping[str, Any]) -> None:
+    from inferlab.files import write_atomic
+
+    if json_file is None:
+        return
+    text = json.dumps(result, indent=2) + "\n"
+    if str(json_file) == "-":
+        typer.echo(text, nl=False)
+    else:
+        write_atomic(json_file, text)
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """The result as a person reads it: where it was measured, then one line for each figure."""
+    model, shares = result["model"], result["roofline"]
+    weights = model.get("weights", "")
+    head = (
+        f"{model['name']}, {model['dtype']}, {model['device']} ({result['num_threads']} threads)"
+        f"{', ' + weights if weights else ''}\n"
+        f"{result['prompt_tokens']} prompt tokens, {result['output_tokens']} output tokens, "
+        f"median of {result['repeats']} [lowest - highest]\n"
+    )
+    rows = [
+        ("prefill", result["prefill_tok_s"], 1, "tok/s", shares["prefill_share"]),
+        ("decode", result["decode_tok_s"], 1, "tok/s", shares["decode_share"]),
+        ("TTFT", result["ttft_s"], 1e3, "ms", None),
+        ("TPOT", result["tpot_s"], 1e3, "ms", None),
+    ]
+    lines = [head, *(_line(*row) for row in rows)]
+    if result["noisy"]:
+        lines.append(
+            f"\nwarning: {' and '.join(result['noisy'])} varied too much to compare with other "
+            "figures; something else used this machine. Close it and measure again."
+        )
+    return "\n".join(lines)
+
+
+def _line(
+    name: str, spread: Mapping[str, Any] | None, scale: float, unit: str, share: float | None
+) -> str:
+    if spread is None:
+        return f"{name:<8}{'-':>10} {unit:<6} (needs at least 2 output tokens)"
+    middle, low, high = (spread[key] * scale for key in ("median", "low", "high"))
+    bound = f"   {share:.0%} of the measured roofline" if share is not None else ""
+    return f"{name:<8}{middle:>10.2f} {unit:<6}[{low:.2f} - {high:.2f}]{bound}"
