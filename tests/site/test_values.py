@@ -1,8 +1,10 @@
 """Numbers in a sentence: which row, which digits, which unit; and TeX as MathML."""
 
+import re
 from typing import Any
 
 import pytest
+from site_project import REPO
 
 from inferlab.errors import InferlabError
 from inferlab.site.machine import card, device_text, short_text
@@ -128,3 +130,14 @@ def test_tex_becomes_mathml_with_whole_words() -> None:
 def test_tex_that_would_be_shown_wrongly_is_refused(tex: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         to_mathml(tex, "inline")
+
+
+def test_each_variable_of_the_palette_has_a_value_in_both_themes() -> None:
+    css = (REPO / "docs/assets/inferlab.css").read_text(encoding="utf-8")
+    script = (REPO / "docs/assets/mermaid-palette.js").read_text(encoding="utf-8")
+    light, _, dark = css.partition('[data-md-color-scheme="slate"]')
+    meanings = re.findall(r'"(\w+)"', script.partition("]")[0])
+    assert meanings == ["prefill", "decode", "cache", "idle", "failure"]
+    for name in {*re.findall(r"var\(--il-([\w-]+)\)", css + script), *meanings}:
+        assert f"--il-{name}: #" in light, name
+        assert f"--il-{name}: #" in dark.partition("}")[0], name

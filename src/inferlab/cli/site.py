@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from inferlab.cli.lab import Device, Profile
 from inferlab.errors import InferlabError
 
 app = typer.Typer(
@@ -28,23 +29,6 @@ class Execute(StrEnum):
     auto = "auto"
     always = "always"
     never = "never"
-
-
-class Profile(StrEnum):
-    """How much a snippet measures."""
-
-    smoke = "smoke"
-    quick = "quick"
-    full = "full"
-
-
-class Device(StrEnum):
-    """Where snippets compute."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-    mps = "mps"
 
 
 ExecuteOption = Annotated[
