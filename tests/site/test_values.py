@@ -136,7 +136,7 @@ def test_each_variable_of_the_palette_has_a_value_in_both_themes() -> None:
     css = (REPO / "docs/assets/inferlab.css").read_text(encoding="utf-8")
     script = (REPO / "docs/assets/mermaid-palette.js").read_text(encoding="utf-8")
     light, _, dark = css.partition('[data-md-color-scheme="slate"]')
-    meanings = re.findall(r'"(\w+)"', script.partition("]")[0])
+    meanings = re.findall(r'"(\w+)"', script.partition("names = [")[2].partition("]")[0])
     assert meanings == ["prefill", "decode", "cache", "idle", "failure"]
     for name in {*re.findall(r"var\(--il-([\w-]+)\)", css + script), *meanings}:
         assert f"--il-{name}: #" in light, name
