@@ -27,7 +27,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 def command(lab: Lab, home: Path, tmp_path: Path) -> Iterator[Command]:
     """Start a real `inferlab lab ...` in the clone, with a home of its own where the ceilings are
     known, and a lock of its own: other labs on this machine must not hold a test up."""
-    lab.records = home / "records"
+    lab.records, lab.device = home / "records", "cpu"
     one = {"median": 1e9, "low": 1e9, "high": 1e9, "samples": [1e9]}
     known = limits.Ceilings("cpu", {"float32": one}, one, one, "2026-01-01T00:00:00+00:00", 1)
     content = {"version": limits._VERSION, "basis": limits._basis(), "ceilings": asdict(known)}

@@ -34,6 +34,7 @@ class Lab:
     root: Path
     records: Path
     package: Path | None = None
+    device: str = "auto"
     said: io.StringIO = field(default_factory=io.StringIO)
     ceilings_measured: list[bool] = field(default_factory=list)
 
@@ -60,8 +61,8 @@ class Lab:
     def store(self) -> Store:
         return Store(self.root, records=self.records, package=self.package)
 
-    def status(self, name: str, profile: str = "quick", device: str = "auto") -> Status:
-        return self.store().status(name, profile, device)
+    def status(self, name: str, profile: str = "quick", device: str = "") -> Status:
+        return self.store().status(name, profile, device or self.device)
 
     def states(self) -> dict[str, str]:
         names = [snippet.name for snippet in lab_run.discover(self.root)]

@@ -189,7 +189,7 @@ def _values(frame: Frame, bars: Sequence[Bar], *, upright: bool, room: float) ->
             )
             continue
         end = one.high
-        if one.bound is not None and one.bound > end and (one.bound - end) / top < 0.1:
+        if one.bound is not None and one.bound >= end and (one.bound - end) / top < 0.1:
             end = one.bound  # past the dashed line, which would cross the number
         at = (one.position, end) if upright else (end, one.position)
         frame.axes.annotate(

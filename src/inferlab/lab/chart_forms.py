@@ -167,7 +167,7 @@ def _segments(
     whole = max(row["end"] for row in frame.rows) - min(row["start"] for row in frame.rows)
     corners: list[tuple[float, float]] = []
     bars = [(lanes.index(str(row["lane"])), row["start"], row["end"]) for row in rows]
-    for lane, start, end in _joined(bars, whole / 1500 if len(frame.rows) > 200 else -1):
+    for lane, start, end in _joined(bars, whole / 1000 if len(frame.rows) > 200 else -1):
         low, high = lane - 0.36, lane + 0.36
         corners += [(start, low), (end, low), (end, high), (start, high), (start, low)]
     codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * (len(corners) // 5)

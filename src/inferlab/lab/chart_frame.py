@@ -128,7 +128,7 @@ class Frame:
         self.figure.set_size_inches(WIDTH / 72, total / 72)
         top = total - _PAD
         for line in title_lines:
-            self._say(_PAD, top - TITLE, line, TITLE, self.theme.ink, weight="bold")
+            self._say(_PAD, top - TITLE, line, TITLE, self.theme.ink, weight="bold", zorder=-1)
             top -= TITLE * LINE
         top -= 6
         for row in key_rows:

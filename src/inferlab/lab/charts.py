@@ -106,4 +106,23 @@ def _rounded(match: "re.Match[str]") -> str:
     def number(found: "re.Match[str]") -> str:
         return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
 
-    return match[1] + re.sub(r"-?\d+\.\d+", number, match[2]).replace(" \n", " ") + '"'
+    text = re.sub(r"-?\d+\.\d+", number, match[2])
+    return match[1] + (_short_path(text) if match[1] == ' d="' else text) + '"'
+
+
+def _short_path(path: str) -> str:
+    """The same path with H and V for level and upright lines: half the size of many rectangles."""
+    parts = re.findall(r"([MLz])\s*([^MLzCQ]*)", path)
+    if re.search("[CQ]", path):
+        return " ".join(path.split())
+    short, last = [], ["", ""]
+    for command, numbers in parts:
+        at = numbers.split()
+        if command == "L" and at[1] == last[1]:
+            short.append(f"H{at[0]}")
+        elif command == "L" and at[0] == last[0]:
+            short.append(f"V{at[1]}")
+        else:
+            short.append(command + " ".join(at))
+        last = at or last
+    return "".join(short)
