@@ -1,0 +1,42 @@
+"""Into which pieces does the model's tokenizer cut a text?"""
+
+from inferlab import LLM, lab
+
+TEXT = "Tokenization isn't spelling: unbelievable, 2048, naïve, 東京 🙂"
+
+tokenizer = LLM().tokenizer
+ids = tokenizer.encode(TEXT)
+
+rows = []
+for position, token_id in enumerate(ids, 1):
+    data = tokenizer.token_bytes(token_id)
+    rows.append(
+        {
+            "piece": f"{position}. “{tokenizer.piece(token_id)}”",
+            "id": str(token_id),
+            "bytes": len(data),
+            "hex": data.hex(" "),
+        }
+    )
+
+size = len(TEXT.encode())
+longest = max(rows, key=lambda row: row["bytes"])
+same = "the same text" if tokenizer.decode(ids) == TEXT else "a different text"
+lab.record(
+    rows=rows,
+    columns=[
+        lab.Column("piece", "piece"),
+        lab.Column("id", "id"),
+        lab.Column("bytes", "bytes", digits=0),
+        lab.Column("hex", "as bytes"),
+    ],
+    finding=f"{len(TEXT)} characters, {size} bytes, {len(ids)} tokens; the ids turn back into "
+    f"{same}.",
+    chart=lab.Chart(
+        "hbar",
+        "piece",
+        "bytes",
+        title=f"{len(ids)} tokens of 1 to {longest['bytes']} bytes",
+    ),
+    parameters={"text": TEXT, "vocab_size": tokenizer.vocab_size},
+)
