@@ -20,6 +20,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setattr(hardware, "noise", lambda: QUIET)
     root = tmp_path / "clone"
     (root / "snippets").mkdir(parents=True)
+    (root / "mkdocs.yml").touch()
     return Lab(root, tmp_path / "records")
 
 

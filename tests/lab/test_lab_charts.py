@@ -5,6 +5,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 EACH = [(name, theme) for name in SAMPLES for theme in ("light", "dark")]
 
 
+@cache
+def rendered(name: str, theme: str = "light") -> str:
+    return charts.render(SAMPLES[name](), theme)
+
+
 def parsed(name: str, theme: str = "light") -> ET.Element:
-    return ET.fromstring(charts.render(SAMPLES[name](), theme))
+    return ET.fromstring(rendered(name, theme))
 
 
 def texts(svg: ET.Element) -> list[str]:
@@ -38,7 +44,7 @@ def heading(name: str) -> str:
 @pytest.mark.parametrize(("name", "theme"), EACH)
 def test_every_form_is_small_and_says_its_finding(name: str, theme: str) -> None:
     record = SAMPLES[name]()
-    text = charts.render(record, theme)
+    text = rendered(name, theme)
     assert len(text.encode()) <= 40_000
     svg = ET.fromstring(text)
     assert svg.tag == f"{SVG}svg"
@@ -81,7 +87,7 @@ def boxes(svg: ET.Element) -> Iterator[tuple[float, float, float, str]]:
 
 @pytest.mark.parametrize(("name", "theme"), EACH)
 def test_text_is_text_large_enough_for_a_phone_in_the_readers_font(name: str, theme: str) -> None:
-    text = charts.render(SAMPLES[name](), theme)
+    text = rendered(name, theme)
     sizes = [float(size) for size in re.findall(r"(\d+(?:\.\d+)?)px", text)]
     assert sizes
     assert min(sizes) * 360 / chart_style.WIDTH >= 10
@@ -93,7 +99,7 @@ def test_text_is_text_large_enough_for_a_phone_in_the_readers_font(name: str, th
 
 @pytest.mark.parametrize(("name", "theme"), EACH)
 def test_ids_are_its_own_so_that_many_charts_fit_one_page(name: str, theme: str) -> None:
-    text = charts.render(SAMPLES[name](), theme)
+    text = rendered(name, theme)
     ids = re.findall(r' id="([^"]+)"', text)
     slug = f"{SAMPLES[name]()['snippet'].replace('/', '-')}-{theme}-"
     assert len(ids) == len(set(ids))
@@ -113,7 +119,7 @@ def test_the_bytes_are_the_same_in_another_process_and_after_other_charts(tmp_pa
     folder = str(Path(__file__).parent)
     subprocess.run([sys.executable, "-c", code, folder, str(tmp_path)], check=True)
     for name, theme in EACH:
-        assert charts.render(SAMPLES[name](), theme) == (tmp_path / f"{name}-{theme}").read_text()
+        assert rendered(name, theme) == (tmp_path / f"{name}-{theme}").read_text()
     assert not re.search(r"<dc:|<metadata|20\d\d-\d\d", charts.render(SAMPLES["bar"]()))
 
 
@@ -315,3 +321,18 @@ def test_two_names_at_one_point_of_a_roofline_do_not_overlap() -> None:
     record["rows"].append({**record["rows"][0], "name": "decode, same"})
     found = {text: y for _, _, y, text in boxes(ET.fromstring(charts.render(record)))}
     assert abs(found["decode, same"] - found["decode, 1 request"]) >= chart_style.FONT
+
+
+def test_many_narrow_bars_keep_their_axis_and_lose_their_numbers() -> None:
+    rows = [{"n": n, "v": None if n == 3 else 1000.0 + n} for n in range(20)]
+    columns = [Column("n", "n"), Column("v", "value", "tok/s")]
+    record = chart_samples.make(rows, columns, Chart("bar", "n", "v"), "A finding.")
+    found = texts(ET.fromstring(charts.render(record)))
+    assert {"0", "2", "19", "1,000"} <= set(found)
+    assert "1,007" not in found
+
+
+def test_a_title_without_spaces_still_fits_the_page() -> None:
+    record = SAMPLES["line"]()
+    record["chart"]["title"] = "A_word_that_is_" + "very_" * 30 + "long and more"
+    assert "long" in " ".join(texts(ET.fromstring(charts.render(record))))

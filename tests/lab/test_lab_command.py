@@ -143,8 +143,9 @@ def test_smoke_and_full_profiles_choose_sizes(clone: Lab) -> None:
 
 
 def test_it_works_from_any_folder_of_a_clone(clone: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = clone.root / "docs" / "deep"
+    inner = clone.root / "tests" / "deep"
     inner.mkdir(parents=True)
+    (clone.root / "tests" / "snippets").mkdir()
     monkeypatch.chdir(inner)
     assert len(call("list").stdout.splitlines()) == 2
     call("run", "prefill")
@@ -161,9 +162,10 @@ def test_outside_a_clone_the_error_says_where_to_go(
     monkeypatch.setattr(store.files, "__file__", str(fake))
     done = call("list")
     assert done.exit_code == 1
-    assert "no snippets/ folder in" in done.stderr
-    assert "run this inside a clone" in done.stderr
+    assert f"no clone of inferlab (snippets/, mkdocs.yml) in {tmp_path}" in done.stderr
     (tmp_path / "snippets").mkdir()
+    assert "no clone of inferlab" in call("list").stderr
+    (tmp_path / "mkdocs.yml").touch()
     assert "no snippets in" in call("list").stderr
 
 

@@ -43,10 +43,12 @@ class Column:
 class Chart:
     """How to draw the rows. Forms: line, bar, hbar, timeline, roofline; all data come from rows.
 
-    `x`, `y`, `series` and `bound` are column keys; `roles` gives a column or a series value one of
-    the palette's meanings. A timeline reads `lane`, `start`, `end` and `role` of each row; a
-    roofline `name`, `intensity` and `flop_s`, with `peak_flop_s` and `bandwidth_bytes_s` in
-    `options`. `options={"stacked": True}` stacks bars.
+    `x`, `y`, `series` and `bound` are keys of the rows; `roles` gives a column or a series value
+    one of the palette's meanings. A timeline reads `lane`, `start`, `end` and, where there are,
+    `role` and `label` of each row, and renames roles by `options={"names": {"idle": "waiting"}}`; a
+    roofline reads `name`, `intensity`, `flop_s` and `role`, with `peak_flop_s` and
+    `bandwidth_bytes_s` in `options`. `options={"stacked": True}` stacks bars, which start at zero
+    and so have no logarithmic axis.
     """
 
     form: str
@@ -99,7 +101,7 @@ def record(
     """Hand over the result: print it when run alone, keep it when run by the lab. Call it once.
 
     rows: one dict for each row; a list of numbers in a cell is repeated samples, shown as median
-        and spread.
+        and spread; None is an undefined cell; `"highlight": True` marks the row that matters.
     finding: one sentence, computed from the rows, true whatever the machine gives.
     parameters: what was asked for. model: anything with `describe()`.
     server: url, version and model of the server that was measured, if any.

@@ -164,12 +164,17 @@ class Store:
 
 
 def find_root(start: Path | None = None) -> Path:
-    """The folder that holds `snippets/`: around the working directory, else around the package."""
+    """The clone (with `snippets/` and mkdocs.yml or pyproject.toml): around the working directory,
+    else around the package.
+    """
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents, Path(files.__file__).resolve().parents[2]):
-        if (folder / "snippets").is_dir():
+        marked = any((folder / name).is_file() for name in ("mkdocs.yml", "pyproject.toml"))
+        if marked and (folder / "snippets").is_dir():
             return folder
-    raise InferlabError(f"no snippets/ folder in {here} or above it; run this inside a clone")
+    raise InferlabError(
+        f"no clone of inferlab (snippets/, mkdocs.yml) in {here} or above it; cd there"
+    )
 
 
 def _satisfies(has: str, wanted: str) -> bool:
