@@ -1,0 +1,61 @@
+"""Does a pass run out of arithmetic or of memory speed, on this machine?
+
+A pass over one token (which is decode), then over more tokens at once (prefill). Its intensity:
+the operations that it does for each byte that it must move.
+"""
+
+from statistics import median
+
+from inferlab import LLM, lab
+from inferlab.cost import prefill_work
+
+context = 128  # tokens in the cache before each pass
+sizes = lab.pick(quick=[1, 8, 64, 512], full=[1, 4, 16, 64, 256, 1024, 4096])
+llm = LLM()
+limits = lab.ceilings()
+peak, bandwidth = limits.best_flop_s(llm.dtype), limits.best_read_bytes_s
+cache = llm.new_cache(context + max(sizes))
+weights = {"dtype": llm.dtype, "weight_num_bytes": llm.model.step_bytes}
+passes = {n: llm.random_prompt(n, seed=n) for n in sizes}
+
+
+def run(tokens):
+    cache.num_tokens = context  # forget what the last run added
+    llm.forward(tokens, cache)
+
+
+llm.forward(llm.random_prompt(context), cache)
+seconds = lab.interleave(
+    {n: lambda tokens=tokens: run(tokens) for n, tokens in passes.items()},
+    repeats=lab.repeats(quick=9, full=21),
+    synchronize=llm.synchronize,
+)
+
+rows = []
+for n in sizes:
+    work = prefill_work(llm.config, n, context=context, **weights)
+    name, role = ("decode, 1 token", "decode") if n == 1 else (f"prefill, {n:,}", "prefill")
+    row = {"name": name, "role": role, "tokens": n, "intensity": work.intensity_flop_per_byte}
+    row["flop_s"] = [work.flops / s for s in seconds[n]]
+    row["gflop_s"] = [work.flops / s / 1e9 for s in seconds[n]]
+    row["roof"] = min(peak, work.intensity_flop_per_byte * bandwidth) / 1e9
+    row["share"] = 100 * median(row["gflop_s"]) / row["roof"]
+    row["limit"] = work.limited_by(peak, bandwidth)
+    rows.append(row)
+
+one, many, ridge = rows[0], rows[-1], f"the ridge of this machine is at {peak / bandwidth:.0f}"
+lab.record(
+    rows=rows,
+    columns=[
+        lab.Column("name", "pass over"),
+        lab.Column("intensity", "intensity", "FLOP/byte", 1),
+        lab.Column("gflop_s", "reached", "GFLOP/s", 0, at_most="roof"),
+        lab.Column("roof", "roof", "GFLOP/s", 0),
+        lab.Column("share", "of the roof", "%", 0),
+        lab.Column("limit", "limited by"),
+    ],
+    finding=f"One token at a time does {one['intensity']:.1f} operations for each byte moved, "
+    f"{many['tokens']:,} tokens at once {many['intensity']:.0f}; {ridge}.",
+    chart=lab.Chart("roofline", options={"peak_flop_s": peak, "bandwidth_bytes_s": bandwidth}),
+    model=llm,
+)
