@@ -68,7 +68,9 @@ def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_no_arguments_show_the_help() -> None:
-    assert "Usage: inferlab" in run().stdout
+    done = run()
+    assert done.returncode == 2
+    assert done.stderr == run("--help").stdout
 
 
 def test_version_is_that_of_the_package() -> None:

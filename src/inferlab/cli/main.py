@@ -46,7 +46,7 @@ class Commands(TyperGroup):
         if hasattr(module, "app"):
             command: Any = get_group(module.app)
         else:
-            single = typer.Typer(add_completion=False)
+            single = typer.Typer(add_completion=False, rich_markup_mode=None)
             single.command(cmd_name)(getattr(module, cmd_name))
             command = get_command(single)
         command.name = cmd_name
