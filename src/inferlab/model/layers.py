@@ -14,7 +14,8 @@ import torch.nn.functional as F
 @cache
 def can_pack(device_type: str, dtype: torch.dtype) -> bool:
     """Whether oneDNN can keep a weight of this dtype in its own blocked layout."""
-    if device_type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if device_type != "cpu" or not there:
         return False
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

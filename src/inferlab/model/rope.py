@@ -110,13 +110,18 @@ def rotate(heads: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
     Works in place where the device multiplies complex numbers.
     """
     pairs = heads.view(*heads.shape[:-1], -1, 2)  # (N, H, D / 2, 2)
-    if heads.device.type == "mps":
+    if not multiplies_complex(heads.device):
         real, imaginary = pairs.unbind(-1)
         cos, sin = rotation.real, rotation.imag
         turned = torch.stack((real * cos - imaginary * sin, real * sin + imaginary * cos), -1)
         return turned.view_as(heads)
     torch.view_as_complex(pairs).mul_(rotation)
     return heads
+
+
+def multiplies_complex(device: torch.device) -> bool:
+    """Whether the device multiplies complex numbers fast; Apple's GPUs do not."""
+    return device.type != "mps"
 
 
 def interleaved_order(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
