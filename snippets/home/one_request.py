@@ -3,7 +3,7 @@
 from inferlab import LLM, lab
 from inferlab.trace import e2e_ns
 
-PASSAGE = """
+PROMPT = """
 A lighthouse is a tower that shows ships where the coast is. The first ones were fires on hills.
 The most famous stood at Alexandria in Egypt, more than a hundred metres high, and was seen from
 fifty kilometres away. Later keepers burned oil in lamps, and had to trim the wicks every few hours
@@ -15,23 +15,23 @@ In fog no light helps, so many stations also had a bell, a gun or a horn. Electr
 the twentieth century, then timers and sensors that switch them on at dusk, and most keepers left.
 Ships now find their way by satellite. Yet many lights still burn, since a receiver can fail, and
 a lamp on a rock asks for nothing but a pair of eyes.
-"""
-QUESTION = [{"role": "user", "content": f"Summarize this in one sentence.\n{PASSAGE}"}]
-OUTPUT_TOKENS = lab.pick(quick=32, full=32, smoke=4)
+
+Why do many lights still burn? Answer in one sentence."""
+MESSAGES = [{"role": "user", "content": PROMPT}]
+OUTPUT_TOKENS = lab.pick(quick=48, full=48, smoke=4)
 
 llm = LLM()
-llm.chat(QUESTION, max_tokens=4)  # warm up; the answer below reuses nothing of this one
-answers = [llm.chat(QUESTION, max_tokens=OUTPUT_TOKENS) for _ in range(lab.repeats())]
-# One real request has to stand for all: the one in the middle, by its whole duration.
+llm.chat(MESSAGES, max_tokens=4)  # warm up; the answer below reuses nothing of this one
+answers = [llm.chat(MESSAGES, max_tokens=OUTPUT_TOKENS) for _ in range(lab.repeats())]
+# The one in the middle, by its whole duration, stands for all.
 answer = sorted(answers, key=lambda one: e2e_ns(one.trace) or 0)[len(answers) // 2]
 
-sent = answer.trace.sent_ns
 rows = []
 start_ms = 0.0
 for number, (chunk, token_id) in enumerate(
     zip(answer.trace.chunks, answer.token_ids, strict=True), 1
 ):
-    end_ms = (chunk.t_ns - sent) / 1e6
+    end_ms = (chunk.t_ns - answer.trace.sent_ns) / 1e6
     lane, role = ("pause", "prefill") if number == 1 else ("stream", "decode")
     text = llm.tokenizer.piece(token_id)
     rows.append({"lane": lane, "role": role, "token": number, "text": text,
@@ -54,7 +54,7 @@ lab.record(
     chart=lab.Chart("timeline", x_label="time since Enter, ms",
                     title=f"Pause of {pause:,.0f} ms, then a token every {per_token:.1f} ms"),
     parameters={"prompt_tokens": prompt_tokens, "output_tokens": len(rows),
-                "requests": len(answers), "shown": "the median one by duration"},
+                "requests": len(answers), "shown": "the one in the middle by duration"},
     model=llm,
     notes=["The answer: " + llm.tokenizer.decode(answer.token_ids).strip().replace("\n", " ")],
 )  # fmt: skip
