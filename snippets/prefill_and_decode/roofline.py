@@ -1,7 +1,6 @@
 """Does a pass run out of arithmetic or of memory speed, on this machine?
 
-A pass over one token (which is decode), then over more tokens at once (prefill). Its intensity:
-the operations that it does for each byte that it must move.
+One token (decode), then more at once (prefill). Intensity: operations for each byte moved.
 """
 
 from statistics import median
@@ -40,7 +39,7 @@ for n in sizes:
     row["gflop_s"] = [work.flops / s / 1e9 for s in seconds[n]]
     row["roof"] = min(peak, work.intensity_flop_per_byte * bandwidth) / 1e9
     row["share"] = 100 * median(row["gflop_s"]) / row["roof"]
-    row["limit"] = work.limited_by(peak, bandwidth)
+    row["limit"], row["ridge"] = work.limited_by(peak, bandwidth), peak / bandwidth
     rows.append(row)
 
 one, many, ridge = rows[0], rows[-1], f"the ridge of this machine is at {peak / bandwidth:.0f}"
