@@ -5,14 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from site_project import Project, make_project
+from site_project import INDEXES, Project, make_project
 
 from inferlab.lab import schema
 
 FULL_PAGE = """# Demo
 
 The square is {{ value("demo/squares", "square", row=-1) }}. {{ finding("demo/squares") }}
-This is {{ machine() }}. $a^2$ and
+Elsewhere it was {{ value("demo/on_gpu", "square", row=1) }}. This is {{ machine() }}. $a^2$ and
 
 $$
 \\frac{a}{b}
@@ -39,14 +39,6 @@ flowchart TB
 print("| n | square |\\n|--:|--:|")
 for n in (1, 2):
     print(f"| {n} | {n * n} |")
-```
-"""
-INDEXES = """# Indexes
-
-```python exec="true"
-from inferlab.site.blocks import record_index, snippet_index
-snippet_index()
-record_index()
 ```
 """
 

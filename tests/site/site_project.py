@@ -65,6 +65,15 @@ result("demo/squares")
 ```
 """
 
+INDEXES = """# Indexes
+
+```python exec="true"
+from inferlab.site.blocks import record_index, snippet_index
+snippet_index()
+record_index()
+```
+"""
+
 
 @dataclass
 class Project:

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from site_project import SQUARES, Project
+from site_project import INDEXES, SQUARES, Project
 
+from inferlab.errors import InferlabError
+from inferlab.site import blocks
 from inferlab.site.page import read_page
 
 
@@ -54,6 +57,10 @@ def test_values_in_a_sentence_lead_to_the_record(built: Project) -> None:
     assert ">25\u00a0m²</a>" in page
     record = json.loads(built.html("records/demo__squares.json"))
     assert record["rows"][-1]["square"] == 25
+
+
+def test_a_value_from_another_machine_says_so(built: Project) -> None:
+    assert ">4\u00a0m² (on NVIDIA H200)</a>" in built.html()
 
 
 def test_code_diagrams_and_formulas(built: Project) -> None:
@@ -161,6 +168,43 @@ def test_failing_snippets_fail_the_build_and_keep_what_was_measured(project: Pro
     assert "bye" in done.stderr  # its last line
     assert len(project.records("good/late")) == 1
     assert not set(contents(project.site)) & {name for name in published if ".html" in name}
+
+
+def test_a_failed_snippet_is_said_to_have_failed_when_nothing_is_measured(
+    project: Project,
+) -> None:
+    project.snippet("demo/squares", "raise ValueError('too hot')\n")
+    shutil.rmtree(project.home / "records")
+    assert project.build().returncode == 1
+    done = project.build(INFERLAB_EXECUTE="never")
+    assert done.returncode == 0, done.stderr
+    assert "Snippet demo/squares failed: raised ValueError: too hot" in project.html()
+
+
+def test_a_project_without_snippets_or_git_builds(project: Project) -> None:
+    shutil.rmtree(project.root / "snippets/demo")
+    project.page("index.md", INDEXES)
+    done = project.build(PATH="", SOURCE_DATE_EPOCH="", INFERLAB_SITE_URL="https://a.org")
+    assert done.returncode == 0, done.stderr
+    assert project.html().count("None yet.") == 2
+    assert "<lastmod>1980-01-01</lastmod>" in project.html("sitemap.xml")
+
+
+def test_a_chart_that_is_too_large_fails_the_build(project: Project) -> None:
+    project.snippet(
+        "demo/squares", SQUARES.replace("range(1, 6)", "range(1, 400)").replace('"line"', '"bar"')
+    )
+    done = project.build()
+    assert done.returncode == 1
+    assert "snippet demo/squares: the chart cannot be drawn: the chart of demo/squares takes" in (
+        done.stderr
+    )
+
+
+def test_blocks_work_only_while_the_site_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferlab.site.state._current", [])
+    with pytest.raises(InferlabError, match="only while MkDocs builds the site"):
+        blocks.snippet_index()
 
 
 BAD_PAGES = {

@@ -55,7 +55,7 @@ def test_outside_a_clone_or_without_mkdocs_it_says_what_to_do(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.root)
-    (project.root / "mkdocs.yml").unlink()
+    (project.root / "mkdocs.yml").rename(project.root / "pyproject.toml")
     with pytest.raises(InferlabError, match="the site is built from a clone"):
         command._prepare(None, None, None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

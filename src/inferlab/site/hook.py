@@ -46,7 +46,7 @@ def on_startup(command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Take the addresses from the environment; fix the date that files of the site carry."""
     root = _root(config)
-    os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_time(root))
+    os.environ["SOURCE_DATE_EPOCH"] = os.environ.get("SOURCE_DATE_EPOCH") or _commit_time(root)
     if address := os.environ.get("INFERLAB_REPO_URL"):
         config.repo_url = address
         config.repo_name = config.repo_name or address.rstrip("/").rpartition("/")[2]
@@ -68,7 +68,8 @@ def on_pre_build(config: MkDocsConfig) -> None:
         raise PluginError(str(error)) from error
     _Session.measured = tuple(measured)
     if measured:
-        log.info(f"measured: {', '.join(measured)}")
+        names = ", ".join(measured[:3]) + (", ..." if len(measured) > 3 else "")
+        log.info(f"measured {len(measured)}: {names}")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -15,6 +15,7 @@ from markdown.util import AtomicString  # type: ignore[import-untyped]
 from inferlab.errors import InferlabError
 from inferlab.site import state
 from inferlab.site.machine import short_text
+from inferlab.site.result import hardware_name
 from inferlab.site.values import value_text
 
 _PATTERN = r"\{\{\s*(finding|value|machine)\((.*?)\)\s*\}\}"
@@ -60,7 +61,9 @@ def _arguments(name: str, text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _finding(positional: list[Any], named: dict[str, Any]) -> ET.Element:
-    return _measured(_name_of(positional), lambda record: str(record["finding"]))
+    element = _measured(_name_of(positional), lambda record: str(record["finding"]))
+    element.set("class", f"{element.get('class')} il-sentence")
+    return element
 
 
 def _value(positional: list[Any], named: dict[str, Any]) -> ET.Element:
@@ -86,8 +89,8 @@ def _measured(name: str, write: Any) -> ET.Element:
         return _link(write(shown.measured), state.record_uri(name), f"Measured here: {name}")
     if shown.recorded:
         item = shown.recorded[0]
-        text = f"{write(item.record)} (on {item.hardware})"
-        return _link(text, item.uri, f"Recorded on {item.hardware}: {name}")
+        where = hardware_name(item.record)
+        return _link(f"{write(item.record)} (on {where})", item.uri, f"Recorded on {where}: {name}")
     return _text("(not measured here)", "il-missing")
 
 

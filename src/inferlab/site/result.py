@@ -83,8 +83,10 @@ def _own_panel(site: Site, shown: Shown, chart: bool, table: bool) -> str:
 
 
 def _measured(site: Site, record: Record, uri: str, hardware: str, chart: bool, table: bool) -> str:
-    parts = [f'<p class="il-finding">{html.escape(record["finding"])}</p>']
     drawn = chart and bool(record.get("chart"))
+    # A chart without a title of its own shows the finding; search still finds it in the text.
+    said = " hidden" if drawn and not record["chart"].get("title") else ""
+    parts = [f'<p class="il-finding"{said}>{html.escape(record["finding"])}</p>']
     if drawn:
         parts.append(_chart(site, record, hardware))
     if table:
