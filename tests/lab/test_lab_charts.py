@@ -336,3 +336,20 @@ def test_a_title_without_spaces_still_fits_the_page() -> None:
     record = SAMPLES["line"]()
     record["chart"]["title"] = "A_word_that_is_" + "very_" * 30 + "long and more"
     assert "long" in " ".join(texts(ET.fromstring(charts.render(record))))
+
+
+@pytest.mark.parametrize("top", [1.9, 40.0, 3e5])
+def test_a_logarithmic_axis_has_ticks_whatever_it_spans(top: float) -> None:
+    rows = [{"x": float(x), "v": value} for x, value in ((1, 1.0), (2, top))]
+    columns = [Column("x", "x"), Column("v", "value")]
+    chart = Chart("line", "x", "v", log_y=True, log_x=True)
+    svg = ET.fromstring(charts.render(chart_samples.make(rows, columns, chart, "A finding.")))
+    at = [x for x, _, _, text in boxes(svg) if re.fullmatch(r"[\d.,]+[MGT]?", text)]
+    assert 2 + 3 <= len(at) <= 2 + 9
+
+
+def test_whole_numbers_are_not_marked_between_them() -> None:
+    rows = [{"n": n, "v": 1.0 + n} for n in (8, 24)]
+    columns = [Column("n", "prompt", "tokens"), Column("v", "time", "ms")]
+    record = chart_samples.make(rows, columns, Chart("line", "n", "v"), "A finding.")
+    assert not [t for t in texts(ET.fromstring(charts.render(record))) if t.endswith(".5")]

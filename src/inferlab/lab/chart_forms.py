@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferlab.lab import schema
-from inferlab.lab.chart_frame import DASH, DIRECT, EndLabel, Frame, KeyItem, number
+from inferlab.lab.chart_frame import DASH, DIRECT, EndLabel, Frame, KeyItem, log_ticks, number
 from inferlab.lab.chart_style import FONT, Look, ink_on, looks
 
 Point = tuple[float, Any]  # x, and a cell
@@ -40,7 +40,7 @@ def series_of(frame: Frame) -> list[Series]:
 
 def line(frame: Frame) -> None:
     """y against x: a marker at each point, a band for the spread, a dashed line for the bound."""
-    chart, axes = frame.chart, frame.axes
+    chart = frame.chart
     series = series_of(frame)
     every_x = list(dict.fromkeys(schema.center(row[chart["x"]]) for row in frame.rows))
     numeric = all(isinstance(x, int | float) for x in every_x)
@@ -54,7 +54,6 @@ def line(frame: Frame) -> None:
             _name(frame, one.name, look, known[-1], len(series))
     _bound_lines(frame, series, place)
     _line_axes(frame, every_x, numeric)
-    axes.margins(x=0.04)
 
 
 def _one_line(frame: Frame, points: Sequence[Point], look: Look) -> None:
@@ -110,24 +109,29 @@ def _bound_lines(frame: Frame, series: Sequence[Series], place: Mapping[Any, flo
 
 
 def _line_axes(frame: Frame, every_x: Sequence[Any], numeric: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
     chart, axes = frame.chart, frame.axes
-    if chart.get("log_x") and numeric:
-        axes.set_xscale("log")
+    axes.margins(x=0.04)
+    axes.yaxis.set_major_formatter(FuncFormatter(number))
     if chart.get("log_y"):
         axes.set_yscale("log")
+        log_ticks(axes.yaxis, *axes.get_ylim())
     else:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0] if axes.dataLim.y0 < 0 else 0.0))
     if not numeric:
         axes.set_xticks(range(len(every_x)), [str(x) for x in every_x])
-    elif chart.get("log_x") and len(every_x) <= 7:
-        axes.set_xticks([float(x) for x in every_x])
-    for axis, log, own in ((axes.xaxis, "log_x", not numeric), (axes.yaxis, "log_y", False)):
-        if not own:
-            axis.set_major_formatter(FuncFormatter(number))
-        if chart.get(log):
-            axis.set_minor_locator(NullLocator())
+    elif chart.get("log_x"):
+        axes.set_xscale("log")
+        log_ticks(axes.xaxis, *axes.get_xlim())
+        if len(every_x) <= 7:
+            axes.set_xticks([float(x) for x in every_x])
+            axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        whole = all(float(x).is_integer() for x in every_x)
+        nice = MaxNLocator(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=whole)
+        axes.xaxis.set_major_locator(nice)
+        axes.xaxis.set_major_formatter(FuncFormatter(number))
     log_x = bool(chart.get("log_x") and numeric)
     frame.x_label = frame.axis_label([chart["x"]], chart.get("x_label"), log_x)
     frame.y_label = frame.axis_label(chart["y"], chart.get("y_label"), bool(chart.get("log_y")))

@@ -249,3 +249,22 @@ def number(value: float, _: Any = None) -> str:
     if abs(value) >= 1000 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.6g}"
+
+
+def log_ticks(axis: Any, low: float, high: float) -> None:
+    """Ticks for a logarithmic axis from `low` to `high`: enough to read it, few enough to fit."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    decades = math.log10(high / low)
+    steps = next(steps for least, steps in _LOG_STEPS if decades > least)
+    axis.set_major_locator(LogLocator(base=10, subs=steps, numticks=8))
+    axis.set_major_formatter(FuncFormatter(number))
+    axis.set_minor_locator(NullLocator())
+
+
+_LOG_STEPS = (  # by how many decades the axis spans
+    (2.0, (1.0,)),
+    (0.8, (1.0, 2.0, 5.0)),
+    (0.4, (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)),
+    (0.0, (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
+)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferlab.lab import schema
-from inferlab.lab.chart_frame import DASH, Frame, number
+from inferlab.lab.chart_frame import DASH, Frame, log_ticks
 from inferlab.lab.chart_style import FONT, Look, looks
 
 _AXES = (350.0, 225.0)  # about what the axes measure, to see which labels would overlap
@@ -31,7 +31,8 @@ def roofline(frame: Frame) -> None:
     for row, x, y, look in zip(rows, xs, ys, looks(frame.theme, roles), strict=True):
         _point(frame, row, (x, y), look, size)
         _point_name(frame, str(row["name"]), (x, y), look, taken)
-    _ticks(frame)
+    log_ticks(axes.xaxis, *axes.get_xlim())
+    log_ticks(axes.yaxis, *axes.get_ylim())
     x_label = frame.chart.get("x_label") or "arithmetic intensity (FLOP/byte)"
     frame.x_label = f"{x_label}, log scale"
     frame.y_label = f"{frame.chart.get('y_label') or 'rate'} ({unit}), log scale"
@@ -40,15 +41,6 @@ def roofline(frame: Frame) -> None:
 def _unit(peak: float) -> tuple[float, str]:
     sizes = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
     return next((s for s in sizes if peak >= s[0]), (1.0, "FLOP/s"))
-
-
-def _ticks(frame: Frame) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    for axis in (frame.axes.xaxis, frame.axes.yaxis):
-        axis.set_major_locator(LogLocator(base=10, numticks=6))
-        axis.set_major_formatter(FuncFormatter(number))
-        axis.set_minor_locator(NullLocator())
 
 
 def _roof_names(
