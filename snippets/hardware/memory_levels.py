@@ -48,7 +48,7 @@ columns = [
     lab.Column("ceiling", "from memory at most", "GB/s", digits=1),
 ]
 finding = (
-    f"Reading {last['mib']:,.0f} MiB again and again reaches {median(last['gb_s']):,.0f} GB/s; "
+    f"Reading {last['mib']:g} MiB again and again reaches {median(last['gb_s']):,.0f} GB/s; "
     f"the best size, {best['mib']:g} MiB, reaches {median(best['gb_s']):,.0f}."
 )
 chart = lab.Chart("line", "mib", "gb_s", title=finding, bound="ceiling", log_x=True)

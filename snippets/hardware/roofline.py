@@ -3,7 +3,6 @@
 from statistics import median
 
 import torch
-import torch.nn.functional as F
 
 from inferlab import lab
 
@@ -12,7 +11,7 @@ device = ceilings.device
 dtype = max(ceilings.matmul_flop_s, key=ceilings.best_flop_s)  # the one that multiplies fastest
 flop_s, bytes_s = ceilings.best_flop_s(dtype), ceilings.best_read_bytes_s
 # Several layers, so that none is still in a cache when its turn comes again.
-width, num_layers = lab.pick(quick=(4096, 8), full=(4096, 16), smoke=(256, 2))
+width, num_layers = lab.pick(quick=(4096, 8), full=(4096, 16), smoke=(2048, 8))
 kind = {"device": device, "dtype": getattr(torch, dtype)}
 layers = [torch.randn(width, width, **kind) for _ in range(num_layers)]
 counts = lab.pick(quick=[1, 4, 16, 64, 256, 512], full=[1, 4, 16, 64, 256, 1024], smoke=[1, 8])
@@ -23,20 +22,20 @@ def one_pass(num_tokens):
 
     def run():
         for weight in layers:
-            F.linear(x, weight)
+            torch.nn.functional.linear(x, weight)
 
     return run
 
 
 wait = torch.cuda.synchronize if device == "cuda" else None
-times = lab.interleave({n: one_pass(n) for n in counts}, lab.repeats(quick=3), synchronize=wait)
+times = lab.interleave({n: one_pass(n) for n in counts}, lab.repeats(3), synchronize=wait)
 rows = []
 for n, seconds in times.items():
     flops = 2 * n * width * width * num_layers
     moved = num_layers * (width * width + 2 * n * width) * layers[0].element_size()
     rows.append(
         {
-            "name": f"{n} token" + "s" * (n > 1),
+            "name": f"{n} tokens",
             "intensity": flops / moved,
             "pass_ms": [s * 1e3 for s in seconds],
             "gflop_s": flops / median(seconds) / 1e9,
@@ -56,6 +55,6 @@ finding = (
     f"This machine's ridge in {dtype} is {flop_s / bytes_s:.0f} FLOP per byte: one token computes "
     f"{rows[0]['gflop_s']:,.0f} GFLOP/s, {counts[-1]} in one pass {rows[-1]['gflop_s']:,.0f}."
 )
-options = {"peak_flop_s": flop_s, "bandwidth_bytes_s": bytes_s}
-chart = lab.Chart("roofline", title=finding, options=options)
+roof = {"peak_flop_s": flop_s, "bandwidth_bytes_s": bytes_s}
+chart = lab.Chart("roofline", title=finding, options=roof)
 lab.record(rows=rows, columns=columns, finding=finding, chart=chart, parameters={"width": width})
