@@ -1,12 +1,15 @@
 """Every fast path gives what the plain one gives."""
 
+from contextlib import nullcontext
 from itertools import islice
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
 
 from inferlab import LLM, InferlabError
-from inferlab.engine.cuda_graph import BUCKET, FixedShapeDecode
+from inferlab.engine.cuda_graph import BUCKET, FixedShapeDecode, GraphedDecode
 from inferlab.engine.generate import (
     decode_one,
     generate_with_cache,
@@ -77,8 +80,6 @@ def test_fixed_shape_decode_crosses_a_bucket(llm: LLM) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_graph_on_cuda_equals_plain_decode(dtype: str) -> None:
-    from inferlab.engine.cuda_graph import GraphedDecode
-
     llm = LLM.random("smollm2-135m", num_layers=4, dtype=dtype, device="cuda")
     prompt = llm.random_prompt(BUCKET - 3)
     plain, graphed = llm.new_cache(BUCKET + 20), llm.new_cache(BUCKET + 20)
@@ -125,3 +126,48 @@ def test_a_full_cache_says_so_and_stays_usable(llm: LLM) -> None:
 def test_a_cache_needs_room(llm: LLM) -> None:
     with pytest.raises(InferlabError, match="at least 1 token"):
         ContiguousCache(llm.config, 0, torch.float32, torch.device("cpu"))
+
+
+class FakeGraph:
+    """Stands for a CUDA graph: replaying it runs the captured step again, into the same output."""
+
+    captured: ClassVar[list["FakeGraph"]] = []
+
+    def __init__(self) -> None:
+        self.replays = 0
+        FakeGraph.captured.append(self)
+
+    def replay(self) -> None:
+        self.replays += 1
+        self.output.copy_(self.step(self.context))
+
+
+def test_each_bucket_is_captured_once_and_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bookkeeping around the capture; the capture itself needs a GPU."""
+    big = LLM.random("smollm2-135m", num_layers=1, dtype="float32", device="cpu")
+    stream = SimpleNamespace(wait_stream=lambda _: None)
+    for name, fake in {
+        "Stream": lambda: stream, "current_stream": lambda: stream, "CUDAGraph": FakeGraph,
+        "stream": lambda _: nullcontext(), "graph": lambda _: nullcontext(),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, fake)
+    step_of = GraphedDecode.step
+
+    def step(self: GraphedDecode, context: Any) -> torch.Tensor:
+        output = step_of(self, context)
+        for graph in FakeGraph.captured[-1:]:
+            if not hasattr(graph, "output"):
+                graph.output, graph.context = output, context
+                graph.step = lambda c: step_of(self, c)
+        return output
+
+    monkeypatch.setattr(GraphedDecode, "step", step)
+    prompt = big.random_prompt(BUCKET - 2)
+    plain, graphed = big.new_cache(BUCKET + 8), big.new_cache(BUCKET + 8)
+    prefill(big.model, prompt, plain)
+    prefill(big.model, prompt, graphed)
+    decode = GraphedDecode(big.model, graphed)
+    for token in prompt[:6]:
+        expected = decode_one(big.model, token, plain)
+        torch.testing.assert_close(decode(big.model, token, graphed), expected, **CLOSE)
+    assert [graph.replays for graph in FakeGraph.captured] == [2, 4]
