@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def test_a_result_shows_finding_chart_table_code_and_provenance(built: Project) 
     assert '<p class="il-finding">The square of 5 is 25.</p>' in page
     assert 'src="assets/charts/demo__squares-light.svg#only-light"' in page
     assert 'src="assets/charts/demo__squares-dark.svg#only-dark"' in page
+    assert re.search(
+        r'<img src="assets/charts/demo__squares-light.*? width="\d+" height="\d+"', page
+    )
     assert '<td class="num">6.25 <span class="spread">(6.00–6.50)</span></td>' in page
     assert 'href="snippets/demo/squares.py" download="squares.py"' in page
     assert "3 repeats, all within 11% of their median" in page
@@ -192,7 +196,7 @@ def test_a_project_without_snippets_or_git_builds(project: Project) -> None:
 
 def test_a_chart_that_is_too_large_fails_the_build(project: Project) -> None:
     project.snippet(
-        "demo/squares", SQUARES.replace("range(1, 6)", "range(1, 400)").replace('"line"', '"bar"')
+        "demo/squares", SQUARES.replace("range(1, 6)", "range(1, 250)").replace('"line"', '"bar"')
     )
     done = project.build()
     assert done.returncode == 1

@@ -13,10 +13,20 @@ from inferlab.errors import InferlabError
 from inferlab.lab import tables
 from inferlab.site import machine as machines
 from inferlab.site import source, state
+from inferlab.site.replay import replay_html
 from inferlab.site.result import bytes_text, hardware_name, missing_html, result_html
 from inferlab.site.values import RowChoice, value_text
 
-__all__ = ["code", "finding", "machine", "record_index", "result", "snippet_index", "value"]
+__all__ = [
+    "code",
+    "finding",
+    "machine",
+    "record_index",
+    "replay",
+    "result",
+    "snippet_index",
+    "value",
+]
 
 P = ParamSpec("P")
 
@@ -73,6 +83,15 @@ def value(
     )
     link = state.current().link(_uri_of(name))
     return f'<a class="il-value" href="{link}">{html.escape(text)}</a>'
+
+
+@_block
+def replay(name: str) -> str:
+    """A recorded request as its reader saw it: the pause, then the stream, at recorded speed."""
+    record = state.current().shown(name).best
+    if record is None:
+        return missing_html(f"Not measured on this machine yet: inferlab lab run {name}")
+    return replay_html(record)
 
 
 @_block

@@ -1,6 +1,7 @@
 """The files that results add to the site: charts, records as JSON, snippets to download."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,9 @@ def _charts(
         return
     for theme in THEMES:
         try:
-            yield chart_uri(record["snippet"], theme, hardware), charts.svg(record, theme)
+            uri, svg = chart_uri(record["snippet"], theme, hardware), charts.svg(record, theme)
+            if box := re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg):
+                site.chart_sizes[uri] = (round(float(box[1])), round(float(box[2])))
+            yield uri, svg
         except InferlabError as error:
             site.problem(f"the chart cannot be drawn: {error}", page=f"snippet {record['snippet']}")

@@ -106,8 +106,16 @@ def _chart(site: Site, record: Record, hardware: str) -> str:
     alt = html.escape(record["finding"], quote=True)
     images = []
     for theme, loading in (("light", ""), ("dark", ' loading="lazy"')):
-        address = site.link(chart_uri(record["snippet"], theme, hardware))
-        images.append(f'<img src="{address}#only-{theme}" alt="{alt}"{loading}>')
+        uri = chart_uri(record["snippet"], theme, hardware)
+        # The size keeps the text below from moving when the image arrives.
+        size = "".join(
+            f' {name}="{pixels}"'
+            for name, pixels in zip(
+                ("width", "height"), site.chart_sizes.get(uri, ()), strict=False
+            )
+        )
+        address = f"{site.link(uri)}#only-{theme}"
+        images.append(f'<img src="{address}" alt="{alt}"{size}{loading}>')
     return f'<figure class="il-chart">{"".join(images)}</figure>'
 
 
@@ -127,7 +135,8 @@ def _snippet(site: Site, shown: Shown) -> str:
     lines = len(text.splitlines())
     link = site.link(path)
     return (
-        f'<details class="il-code"><summary>The code: <code>{path}</code>, {lines} lines</summary>'
+        f'<details class="il-code" data-search-exclude>'
+        f"<summary>The code: <code>{path}</code>, {lines} lines</summary>"
         f"{source.highlighted(text, path)}"
         f'<p><a href="{link}" download="{name.rpartition("/")[2]}.py">Download</a>, change it, '
         f"run it: {_repeat(f'python {path}')}</p></details>\n"

@@ -93,6 +93,7 @@ class Site:
     failures: dict[str, SnippetError] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     pages: dict[str, set[str]] = field(default_factory=dict)  # of each snippet that a page shows
+    chart_sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # by address
     page: str = ""
     page_url: str = ""
 
