@@ -44,7 +44,7 @@ lab.record(
         lab.Column("speed", "speed", "tok/s", digits=0, at_most="bound"),
         lab.Column("bound", "this machine's bound", "tok/s", digits=0),
         lab.Column("share", "of the bound", "%", digits=0),
-        lab.Column("time", "first token, each further token", "ms", digits=1),
+        lab.Column("time", "time to a token", "ms", digits=1),
     ],
     finding=f"This machine reads {reads:,.0f} prompt tokens and writes {writes:,.0f} answer "
     f"tokens a second: a factor of {reads / writes:.1f} between two uses of the same weights.",

@@ -54,7 +54,7 @@ lab.record(
     chart=lab.Chart("timeline", x_label="time since Enter, ms",
                     title=f"Pause of {pause:,.0f} ms, then a token every {per_token:.1f} ms"),
     parameters={"prompt_tokens": prompt_tokens, "output_tokens": len(rows),
-                "requests": len(answers), "shown": "the one in the middle by duration"},
+                "requests": len(answers), "question": PROMPT.splitlines()[-1]},
     model=llm,
     notes=["The answer: " + llm.tokenizer.decode(answer.token_ids).strip().replace("\n", " ")],
 )  # fmt: skip

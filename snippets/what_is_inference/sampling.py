@@ -38,8 +38,7 @@ for name, params in STRATEGIES.items():
             "favourite": f"“{llm.tokenizer.piece(favourite)}”",
         }
     )
-
-greedy, plain = rows[0], rows[2]
+plain = rows[2]
 lab.record(
     rows=rows,
     columns=[
@@ -51,10 +50,11 @@ lab.record(
         lab.Column("rest", "beyond rank 10", "%", digits=0),
         lab.Column("favourite", "picked most"),
     ],
-    finding=f"In {DRAWS:,} draws after “{PROMPT}”, greedy picks {greedy['different']} token and "
+    finding=f"In {DRAWS:,} draws after “{PROMPT}”, greedy always picks one token and "
     f"temperature 1 picks {plain['different']} different ones, from the same probabilities.",
     chart=lab.Chart("hbar", "strategy", ("first", "next", "rest"), options={"stacked": True},
-                    y_label="share of draws", title=f"Who gets picked in {DRAWS:,} draws"),
+                    y_label="share of draws",
+                    title=f"Temperature 1: the likeliest in {plain['first']:.0f} % of draws"),
     parameters={"prompt": PROMPT, "draws": DRAWS},
     model=llm,
 )  # fmt: skip

@@ -36,9 +36,9 @@ lab.record(
         lab.Column("probability", "probability", "%", digits=0, at_most=100),
         lab.Column("text", "text so far"),
     ],
-    finding=f"{len(rows)} tokens take {len(rows)} passes through the model; its surest choice is "
-    f"token {surest['piece']} at {surest['probability']:.0f} %, its least sure token "
-    f"{least['piece']} at {least['probability']:.0f} %.",
+    finding=f"{len(rows)} tokens take {len(rows)} passes through the model, which was surest of "
+    f"token {surest['piece']} ({surest['probability']:.0f} %) and least sure of token "
+    f"{least['piece']} ({least['probability']:.0f} %).",
     chart=lab.Chart(
         "hbar",
         "piece",
