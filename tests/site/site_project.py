@@ -67,6 +67,8 @@ result("demo/squares")
 
 INDEXES = """# Indexes
 
+{{ finding("demo/squares") }}
+
 ```python exec="true"
 from inferlab.site.blocks import record_index, snippet_index
 snippet_index()

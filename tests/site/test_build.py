@@ -82,6 +82,7 @@ def test_code_diagrams_and_formulas(built: Project) -> None:
 def test_the_indexes_name_every_snippet_and_record(built: Project) -> None:
     page = built.html("more/indexes/index.html")
     assert 'href="../../snippets/demo/squares.py"' in page
+    assert 'href="../../records/demo__squares.json" title="Measured here' in page
     assert "How fast does the square of a number grow?" in page
     assert 'href="../../recorded/nvidia-h200/demo__on_gpu.json"' in page
 
@@ -127,6 +128,9 @@ def test_never_shows_an_outdated_result_as_outdated(project: Project) -> None:
     done = project.build(INFERLAB_EXECUTE="never")
     assert done.returncode == 0, done.stderr
     assert "Out of date: the snippet itself changed." in project.html()
+    project.page("index.md", '# New\n\n{{ value("demo/squares", "cube") }}\n')
+    assert project.build(INFERLAB_EXECUTE="never").returncode == 0
+    assert "(not measured here)" in project.html()
 
 
 def test_always_measures_anew(project: Project) -> None:
@@ -187,7 +191,7 @@ def test_a_failed_snippet_is_said_to_have_failed_when_nothing_is_measured(
 
 def test_a_project_without_snippets_or_git_builds(project: Project) -> None:
     shutil.rmtree(project.root / "snippets/demo")
-    project.page("index.md", INDEXES)
+    project.page("index.md", INDEXES.replace('{{ finding("demo/squares") }}', ""))
     done = project.build(PATH="", SOURCE_DATE_EPOCH="", INFERLAB_SITE_URL="https://a.org")
     assert done.returncode == 0, done.stderr
     assert project.html().count("None yet.") == 2

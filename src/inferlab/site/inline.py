@@ -4,6 +4,7 @@ As an inline pattern it also works in tables and headings, and leaves code alone
 """
 
 import ast
+from posixpath import dirname, relpath
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -86,7 +87,14 @@ def _measured(name: str, write: Any) -> ET.Element:
     site = state.current()
     shown = site.shown(name)
     if shown.measured is not None:
-        return _link(write(shown.measured), state.record_uri(name), f"Measured here: {name}")
+        try:
+            text = write(shown.measured)
+        except InferlabError:
+            # A page may already ask an outdated record for what the edited snippet will give.
+            if site.settings.execute == "never" and shown.status.state == "stale":
+                return _text("(not measured here)", "il-missing")
+            raise
+        return _link(text, state.record_uri(name), f"Measured here: {name}")
     if shown.recorded:
         item = shown.recorded[0]
         where = hardware_name(item.record)
@@ -96,7 +104,8 @@ def _measured(name: str, write: Any) -> ET.Element:
 
 def _link(text: str, uri: str, title: str) -> ET.Element:
     element = ET.Element("a", {"class": "il-value", "title": title})
-    element.set("href", state.current().link(uri))
+    # MkDocs takes it for a link of the prose, from file to file, and makes the address of it.
+    element.set("href", relpath(uri, dirname(state.current().page) or "."))
     element.text = AtomicString(text)
     return element
 

@@ -84,8 +84,9 @@ def _own_panel(site: Site, shown: Shown, chart: bool, table: bool) -> str:
 
 def _measured(site: Site, record: Record, uri: str, hardware: str, chart: bool, table: bool) -> str:
     drawn = chart and bool(record.get("chart"))
-    # A chart without a title of its own shows the finding; search still finds it in the text.
-    said = " hidden" if drawn and not record["chart"].get("title") else ""
+    # A chart whose title is the finding need not repeat it; search still finds it in the text.
+    own = record["chart"].get("title") if drawn else None
+    said = " hidden" if drawn and own in (None, "", record["finding"]) else ""
     parts = [f'<p class="il-finding"{said}>{html.escape(record["finding"])}</p>']
     if drawn:
         parts.append(_chart(site, record, hardware))
