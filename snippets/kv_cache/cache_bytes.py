@@ -10,7 +10,7 @@ from inferlab import LLM, lab
 from inferlab.cost import kv_bytes_per_token
 from inferlab.kv_cache.contiguous import ContiguousCache
 
-lengths = lab.pick(quick=[512, 1024, 2048, 4096, 8192], full=[512, 1024, 2048, 4096, 8192])
+lengths = [512, 1024, 2048, 4096, 8192]
 llm = LLM()
 grouped = llm.config
 full = replace(grouped, num_kv_heads=grouped.num_heads)
@@ -28,7 +28,6 @@ for num_tokens in lengths:
 
 assert all(row["grouped"] == row["formula"] for row in rows)
 per_token, last = kv_bytes_per_token(grouped, llm.dtype), rows[-1]
-text = f"At {last['tokens']:,} tokens the cache takes {last['grouped']:,.1f} MiB"
 lab.record(
     rows=rows,
     columns=[
@@ -38,10 +37,11 @@ lab.record(
         lab.Column("of_weights", "of the weights' size", "%", 0),
         lab.Column("full", f"{full.num_kv_heads} KV heads", "MiB", 1),
     ],
-    finding=f"{text}, {last['of_weights']:.0f} % of what the weights take: {per_token:,} bytes for "
-    "each token, as the formula says.",
+    finding=f"At {last['tokens']:,} tokens the cache takes {last['grouped']:,.1f} MiB, "
+    f"{last['of_weights']:.0f} % of the weights' size: {per_token:,} bytes for each token, as the "
+    "formula says.",
     chart=lab.Chart(
-        "line", "tokens", ("full", "grouped"), text, roles={"grouped": "cache"}, y_label="cache"
+        "line", "tokens", ("full", "grouped"), roles={"grouped": "cache"}, y_label="cache"
     ),
     model=llm,
 )

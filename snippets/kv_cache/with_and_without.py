@@ -52,7 +52,6 @@ lab.record(
         "line",
         "text_tokens",
         ("without_ms", "with_ms"),
-        f"{last['text_tokens']:,} tokens of text: {slow:,.0f} ms for one more, or {fast:,.1f} ms",
         roles={"with_ms": "cache"},
         y_label="time for one more token",
     ),

@@ -39,9 +39,8 @@ for n in lengths:
     rows.append(row)
 
 first, last = rows[0], rows[-1]
+before, after = median(first["time_ms"]), median(last["time_ms"])
 longer = last["prompt_tokens"] / first["prompt_tokens"]
-slower = median(last["time_ms"]) / median(first["time_ms"])
-took = f"{last['prompt_tokens']:,} tokens of prompt take {median(last['time_ms']):,.0f} ms"
 lab.record(
     rows=rows,
     columns=[
@@ -51,10 +50,11 @@ lab.record(
         lab.Column("share", "of what is possible", "%", 0),
         lab.Column("prefill_tok_s", "speed", "tok/s", 0),
     ],
-    finding=f"{took}, {slower:.1f} times as long as {first['prompt_tokens']} tokens: the prompt is "
-    f"{longer:.0f} times as long.",
+    finding=f"Prefill takes {before:,.0f} ms for {first['prompt_tokens']} tokens and "
+    f"{after:,.0f} ms for {last['prompt_tokens']:,}: {after / before:.1f} times as long for "
+    f"{longer:.0f} times the tokens.",
     chart=lab.Chart(
-        "line", "prompt_tokens", "time_ms", took, bound="bound_ms", roles={"time_ms": "prefill"}
+        "line", "prompt_tokens", "time_ms", bound="bound_ms", roles={"time_ms": "prefill"}
     ),
     model=llm,
 )
