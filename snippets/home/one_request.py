@@ -51,10 +51,8 @@ lab.record(
     ],
     finding=f"A pause of {pause:,.0f} ms reads {prompt_tokens:,} tokens of prompt; then a token "
     f"comes every {per_token:.1f} ms.",
-    chart=lab.Chart("timeline", x_label="time since Enter, ms",
-                    title=f"Pause of {pause:,.0f} ms, then a token every {per_token:.1f} ms"),
+    chart=lab.Chart("timeline", x_label="time since Enter, ms"),
     parameters={"prompt_tokens": prompt_tokens, "output_tokens": len(rows),
                 "requests": len(answers), "question": PROMPT.splitlines()[-1]},
     model=llm,
-    notes=["The answer: " + llm.tokenizer.decode(answer.token_ids).strip().replace("\n", " ")],
 )  # fmt: skip

@@ -40,12 +40,7 @@ lab.record(
     finding=f"Encoding {len(ids):,} tokens takes {encode_s * 1e3:.2f} ms, "
     f"{100 * encode_s / prefill_s:.2g} % of the {prefill_s * 1e3:,.0f} ms that their prefill "
     "takes.",
-    chart=lab.Chart(
-        "hbar",
-        "job",
-        "time",
-        title=f"{encode_s * 1e3:.2f} ms to encode, {prefill_s * 1e3:,.0f} ms to prefill",
-    ),
+    chart=lab.Chart("hbar", "job", "time"),
     parameters={"prompt_tokens": len(ids), "characters": len(text)},
     model=llm,
 )

@@ -45,12 +45,6 @@ lab.record(
     ],
     finding=f"A token carries {most['per_token']:.1f} characters of {most['text']} and "
     f"{least['per_token']:.1f} of {least['text']}.",
-    chart=lab.Chart(
-        "hbar",
-        "text",
-        "per_token",
-        title=f"{most['per_token']:.1f} characters per token in {most['text']}, "
-        f"{least['per_token']:.1f} in {least['text']}",
-    ),
+    chart=lab.Chart("hbar", "text", "per_token"),
     parameters={"texts": TEXTS},
 )
