@@ -64,8 +64,7 @@ class RMSNorm:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Normalize the last axis: (..., H) float32 -> (..., H) in the model's dtype."""
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        out = torch.empty(x.shape, dtype=self._dtype, device=x.device)
-        return torch.div(x * self._weight, length.hypot(self._floor), out=out)
+        return (x * self._weight).div_(length.hypot_(self._floor)).to(self._dtype)
 
 
 def swiglu(gate_up: torch.Tensor) -> torch.Tensor:
