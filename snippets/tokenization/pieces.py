@@ -12,7 +12,8 @@ for position, token_id in enumerate(ids, 1):
     data = tokenizer.token_bytes(token_id)
     rows.append(
         {
-            "piece": f"{position}. “{tokenizer.piece(token_id)}”",
+            "position": position,
+            "text": tokenizer.piece(token_id),
             "id": str(token_id),
             "bytes": len(data),
             "hex": data.hex(" "),
@@ -20,23 +21,18 @@ for position, token_id in enumerate(ids, 1):
     )
 
 size = len(TEXT.encode())
-longest = max(rows, key=lambda row: row["bytes"])
+longest = max(row["bytes"] for row in rows)
 same = "the same text" if tokenizer.decode(ids) == TEXT else "a different text"
 lab.record(
     rows=rows,
     columns=[
-        lab.Column("piece", "piece"),
+        lab.Column("position", "token", digits=0),
+        lab.Column("text", "piece"),
         lab.Column("id", "id"),
         lab.Column("bytes", "bytes", digits=0),
         lab.Column("hex", "as bytes"),
     ],
-    finding=f"{len(TEXT)} characters, {size} bytes, {len(ids)} tokens; the ids turn back into "
-    f"{same}.",
-    chart=lab.Chart(
-        "hbar",
-        "piece",
-        "bytes",
-        title=f"{len(ids)} tokens of 1 to {longest['bytes']} bytes",
-    ),
+    finding=f"{len(TEXT)} characters, {size} bytes, {len(ids)} tokens of 1 to {longest} "
+    f"bytes; the ids turn back into {same}.",
     parameters={"text": TEXT, "vocab_size": tokenizer.vocab_size},
 )

@@ -1,4 +1,4 @@
-"""A replayed request shows each token when it came, and the whole answer where nothing moves."""
+"""Blocks for one kind of record: a request at its own speed, a text in tokens."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import pytest
 from site_project import Project
 
 from inferlab.errors import InferlabError
+from inferlab.site.pieces import pieces_html
 from inferlab.site.replay import replay_html
 
 
@@ -39,8 +40,21 @@ def test_rows_without_text_and_time_cannot_be_replayed(rows: list[dict[str, Any]
 
 
 def test_a_page_that_replays_another_kind_of_result_fails_the_build(project: Project) -> None:
-    call = 'from inferlab.site.blocks import replay\nreplay("demo/squares")'
+    call = "from inferlab.site.blocks import pieces, replay\n"
+    call += 'replay("demo/squares")\npieces("demo/squares")'
     project.page("index.md", f'# Demo\n\n```python exec="true"\n{call}\n```\n')
     done = project.build()
     assert done.returncode == 1
     assert "replay: demo/squares cannot be replayed" in done.stdout + done.stderr
+    assert "pieces: demo/squares has no pieces" in done.stdout + done.stderr
+
+
+def test_each_token_is_a_chip_with_its_id() -> None:
+    shown = pieces_html(record({"text": " <b>", "id": "216"}, {"text": "\\xe6", "id": "17"}))
+    assert "<li><b>␣&lt;b&gt;</b><small>216</small></li>" in shown
+    assert "<li><b>\\xe6</b><small>17</small></li>" in shown
+
+
+def test_rows_without_ids_have_no_pieces() -> None:
+    with pytest.raises(InferlabError, match=r"home/one_request has no pieces"):
+        pieces_html(record({"text": "no id"}))

@@ -11,8 +11,10 @@ from typing import ParamSpec
 
 from inferlab.errors import InferlabError
 from inferlab.lab import tables
+from inferlab.lab.store import Record
 from inferlab.site import machine as machines
 from inferlab.site import source, state
+from inferlab.site.pieces import pieces_html
 from inferlab.site.replay import replay_html
 from inferlab.site.result import bytes_text, hardware_name, missing_html, result_html
 from inferlab.site.values import RowChoice, value_text
@@ -21,6 +23,7 @@ __all__ = [
     "code",
     "finding",
     "machine",
+    "pieces",
     "record_index",
     "replay",
     "result",
@@ -88,10 +91,20 @@ def value(
 @_block
 def replay(name: str) -> str:
     """A recorded request as its reader saw it: the pause, then the stream, at recorded speed."""
+    return _of_record(name, replay_html)
+
+
+@_block
+def pieces(name: str) -> str:
+    """A tokenized text as chips, one for each token."""
+    return _of_record(name, pieces_html)
+
+
+def _of_record(name: str, make: Callable[[Record], str]) -> str:
     record = state.current().shown(name).best
     if record is None:
         return missing_html(f"Not measured on this machine yet: inferlab lab run {name}")
-    return replay_html(record)
+    return make(record)
 
 
 @_block
