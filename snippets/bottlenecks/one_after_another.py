@@ -38,7 +38,7 @@ finding = (
     f"{first_token_s[0] * 1e3:,.0f} ms, the last after {first_token_s[-1] * 1e3:,.0f} ms: "
     f"{times_as_long:.0f} times as long."
 )
-chart = lab.Chart("timeline", title=finding, x_label="time since all arrived, s",
+chart = lab.Chart("timeline", title=finding, x_label="time since all arrived",
                   options={"names": {"idle": "waiting"}})  # fmt: skip
 lab.record(
     rows=rows,

@@ -53,5 +53,5 @@ finding = (
     f"{first['tokens']}."
 )
 chart = lab.Chart("line", "tokens", "pass_ms", title=finding, bound="least_ms",
-                  log_x=True, log_y=True, roles={"pass_ms": "prefill"})  # fmt: skip
+                  log_x=True, log_y=True)  # fmt: skip
 lab.record(rows=rows, columns=columns, finding=finding, chart=chart, model=llm)

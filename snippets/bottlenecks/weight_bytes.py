@@ -29,7 +29,8 @@ for (shape, layers), llm, per_token_ms in zip(shapes, models, times, strict=True
     step = cost.decode_work(llm.config, prompt_tokens, dtype=llm.dtype)
     rows.append(
         {
-            "model": f"{shape}, {layers} layers",
+            "shape": shape,
+            "layers": layers,
             "weight_mb": llm.weight_bytes / 1e6,
             "per_token_ms": per_token_ms,
             "least_ms": step.num_bytes / bandwidth * 1e3,
@@ -39,7 +40,8 @@ for (shape, layers), llm, per_token_ms in zip(shapes, models, times, strict=True
 
 first, last = rows[0], rows[-1]
 columns = [
-    lab.Column("model", "random weights of the shape"),
+    lab.Column("shape", "random weights of"),
+    lab.Column("layers", "layers", digits=0),
     lab.Column("weight_mb", "weights", "MB", digits=0),
     lab.Column("per_token_ms", "time per token", "ms", digits=2, at_least="least_ms"),
     lab.Column("least_ms", "least possible", "ms", digits=2),

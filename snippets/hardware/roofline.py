@@ -14,7 +14,7 @@ flop_s, bytes_s = ceilings.best_flop_s(dtype), ceilings.best_read_bytes_s
 width, num_layers = lab.pick(quick=(4096, 8), full=(4096, 16), smoke=(2048, 8))
 kind = {"device": device, "dtype": getattr(torch, dtype)}
 layers = [torch.randn(width, width, **kind) for _ in range(num_layers)]
-counts = lab.pick(quick=[1, 4, 16, 64, 256, 512], full=[1, 4, 16, 64, 256, 1024], smoke=[1, 8])
+counts = lab.pick(quick=[1, 4, 16, 64, 512], full=[1, 4, 16, 64, 256, 2048], smoke=[1, 8])
 
 
 def one_pass(num_tokens):
@@ -35,7 +35,7 @@ for n, seconds in times.items():
     moved = num_layers * (width * width + 2 * n * width) * layers[0].element_size()
     rows.append(
         {
-            "name": f"{n} tokens",
+            "name": f"{n} token{'s' * (n > 1)}",
             "intensity": flops / moved,
             "pass_ms": [s * 1e3 for s in seconds],
             "gflop_s": flops / median(seconds) / 1e9,

@@ -20,7 +20,7 @@ jobs = {
     "prefill": (prompt_tokens, compute_s(cost.prefill_work(shape, prompt_tokens))),
 }
 rows = []
-for link in cost.LINKS:
+for link in sorted(cost.LINKS, key=lambda one: -one.bytes_s):
     if "A100" in link.name or "B200" in link.name:
         continue  # links of other GPUs
     for job, (num_tokens, least_s) in jobs.items():
@@ -55,6 +55,6 @@ finding = (
     f"{slow['share']:.0f} % over {slow['link']}."
 )
 chart = lab.Chart("hbar", "link", "share", series="job", title=finding,
-                  y_label="share of the time that goes to the link, %")  # fmt: skip
+                  y_label="share of the time that the link takes")  # fmt: skip
 notes = ["Computed from datasheets, without latency: nothing here was measured."]
 lab.record(rows=rows, columns=columns, finding=finding, chart=chart, notes=notes)

@@ -11,7 +11,7 @@ context, usable = 4096, 0.9  # a tenth of the memory is left for activations and
 rows = []
 for name in models:
     shape = SHAPES[name]
-    for dtype in ("bfloat16", "int8", "int4"):
+    for dtype in ("bfloat16", "int4"):
         row = {
             "model": name,
             "weights": dtype,
