@@ -27,9 +27,9 @@ step = cost.decode_work(llm.config, context, dtype=llm.dtype)
 decode_s = step.lower_bound_s(flop_s, ceilings.best_read_bytes_s)
 
 rows = [
-    {"phase": "prefill", "job": "reads the prompt", "speed": [PROMPT_TOKENS / s for s in ttft_s],
+    {"phase": "prefill", "speed": [PROMPT_TOKENS / s for s in ttft_s],
      "bound": PROMPT_TOKENS / prefill_s, "time": [s * 1e3 for s in ttft_s]},
-    {"phase": "decode", "job": "writes the answer", "speed": [1 / s for s in tpot],
+    {"phase": "decode", "speed": [1 / s for s in tpot],
      "bound": 1 / decode_s, "time": [s * 1e3 for s in tpot]},
 ]  # fmt: skip
 medians = [sorted(row["speed"])[len(row["speed"]) // 2] for row in rows]
@@ -40,9 +40,8 @@ lab.record(
     rows=rows,
     columns=[
         lab.Column("phase", "phase"),
-        lab.Column("job", "its job"),
         lab.Column("speed", "speed", "tok/s", digits=0, at_most="bound"),
-        lab.Column("bound", "this machine's bound", "tok/s", digits=0),
+        lab.Column("bound", "bound", "tok/s", digits=0),
         lab.Column("share", "of the bound", "%", digits=0),
         lab.Column("time", "time to a token", "ms", digits=1),
     ],
