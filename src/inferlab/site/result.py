@@ -161,22 +161,34 @@ def _tabs(name: str, panels: list[tuple[str, str]]) -> str:
 
 
 def provenance(site: Site, record: Record, uri: str) -> str:
-    """Where, when and how a record was measured, with the record and the command to repeat it."""
-    facts = [
-        machine.device_text(record["environment"]),
-        *_model_facts(record.get("model") or {}),
-        _date(record),
-        _commit(record["source"]),
-        f"{record['profile']} profile",
-        _repeats(record),
-        f"peak memory {bytes_text(record['run']['peak_memory_bytes'])}",
-    ]
-    text = " · ".join(html.escape(fact) for fact in facts if fact)
+    """Where, when and how a record was made, with the record and the command to repeat it."""
+    made = [_date(record), _commit(record["source"]), f"{record['profile']} profile"]
+    if is_computed(record):
+        facts = ["Computed", *made]
+    else:
+        facts = [
+            f"Measured on {machine.device_text(record['environment'])}",
+            *_model_facts(record.get("model") or {}),
+            *made,
+            _repeats(record),
+            f"peak memory {bytes_text(record['run']['peak_memory_bytes'])}",
+        ]
+    text = " · ".join(html.escape(fact) for fact in facts)
     links = f'<a href="{site.link(uri)}">record (JSON)</a>'
     command = record["run"]["command"]
     return (
-        f'<p class="il-provenance" data-search-exclude>Measured on {text} · {links} · '
+        f'<p class="il-provenance" data-search-exclude>{text} · {links} · '
         f"repeat: {_repeat(command)}</p>"
+    )
+
+
+def is_computed(record: Record) -> bool:
+    """Whether arithmetic alone made a record: no model, no repeated samples, no torch."""
+    cells = (cell for row in record["rows"] for cell in row.values())
+    return (
+        not record.get("model")
+        and "torch" not in record["environment"].get("packages", {})
+        and not any(isinstance(cell, Mapping) for cell in cells)
     )
 
 
