@@ -498,6 +498,12 @@ def test_each_device_has_its_own_way_to_wait() -> None:
     measuring.waiter("cpu")()
 
 
+def test_a_burst_that_came_once_is_no_ceiling() -> None:
+    rate = {"samples": [38.0, 83.0, 50.0, 49.0]}
+    assert hardware.sustained(rate) == 50.0
+    assert hardware.sustained({"samples": [7.0]}) == 7.0
+
+
 def sampled(best: float) -> measuring.Sampled:
     return {"median": best / 2, "low": best / 4, "high": best, "samples": [best], "kernel": "k"}
 

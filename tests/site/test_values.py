@@ -91,7 +91,7 @@ def test_a_machine_is_named_by_what_computed() -> None:
 def test_the_card_shows_the_best_sustained_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     from inferlab import hardware
 
-    rate = {"median": 1e12, "low": 1e12, "high": 1.5e12, "samples": [1e12]}
+    rate = {"median": 1e12, "low": 1e12, "high": 9e12, "samples": [1e12, 1.5e12, 1.5e12, 9e12]}
     ceilings = {"device": "cuda", "matmul_flop_s": {"bfloat16": rate}, "read_bytes_s": rate}
     monkeypatch.setattr(hardware, "known_ceilings", lambda: {"cuda": ceilings})
     gpu = {"name": "NVIDIA H200", "memory_bytes": 2**37}

@@ -5,7 +5,7 @@ Nothing here imports torch before a ceiling is measured, so the command line may
 
 from inferlab.hardware.activity import noise, peak_memory_bytes
 from inferlab.hardware.gpu import resolve_device
-from inferlab.hardware.limits import Ceilings, ceilings, known_ceilings
+from inferlab.hardware.limits import Ceilings, ceilings, known_ceilings, sustained
 from inferlab.hardware.machine import describe, fingerprint
 from inferlab.hardware.measuring import Sampled
 
@@ -19,4 +19,5 @@ __all__ = [
     "noise",
     "peak_memory_bytes",
     "resolve_device",
+    "sustained",
 ]

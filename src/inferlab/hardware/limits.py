@@ -15,7 +15,7 @@ from inferlab.errors import InferlabError
 from inferlab.files import home, write_atomic
 from inferlab.hardware.gpu import resolve_device
 from inferlab.hardware.machine import describe, fingerprint
-from inferlab.hardware.measuring import Sampled, measure
+from inferlab.hardware.measuring import Sampled, measure, reached_twice
 
 _VERSION = 1
 _KNOWN_DEVICES = ("cpu", "cuda", "mps")
@@ -25,12 +25,17 @@ _CPU_BUFFER = (256 * _MIB, 1024 * _MIB)
 _GPU_BUFFER = 2048 * _MIB
 
 
+def sustained(rate: Mapping[str, Any]) -> float:
+    """The rate of a `Sampled` that bounds others: the best that was reached twice."""
+    return reached_twice(rate["samples"])
+
+
 @dataclass(frozen=True)
 class Ceilings:
     """The fastest that a device multiplied, read and copied; FLOP/s and bytes/s, never in units.
 
     `matmul_flop_s` maps a dtype to its samples; a copied byte counts twice (read and written).
-    The bound is the best sample: what the device did once, it can do.
+    The bound is the best that was reached twice: a burst that came once cannot be sustained.
     """
 
     device: str
@@ -48,17 +53,17 @@ class Ceilings:
                 f"no matmul ceiling for {name} on {self.device}; measured: "
                 f"{', '.join(self.matmul_flop_s)}. Choose one of these dtypes."
             )
-        return self.matmul_flop_s[name]["high"]
+        return sustained(self.matmul_flop_s[name])
 
     @property
     def best_read_bytes_s(self) -> float:
         """Bytes/s that bound whatever has to read its operands from memory."""
-        return self.read_bytes_s["high"]
+        return sustained(self.read_bytes_s)
 
     @property
     def best_copy_bytes_s(self) -> float:
         """Bytes/s that bound a copy, counted as read plus written."""
-        return self.copy_bytes_s["high"]
+        return sustained(self.copy_bytes_s)
 
     def ridge_flop_per_byte(self, dtype: object) -> float:
         """The arithmetic intensity at which compute and bandwidth limit a computation equally."""
@@ -116,10 +121,10 @@ def _buffer_bytes(device: str) -> int:
 
 
 def _faster(known: Ceilings, found: Ceilings) -> Ceilings:
-    """Of each figure the measurement with the higher best sample."""
+    """Of each figure the measurement that sustained more."""
 
     def better(old: Sampled | None, new: Sampled | None) -> Sampled:
-        return max((rate for rate in (old, new) if rate), key=lambda rate: rate["high"])
+        return max((rate for rate in (old, new) if rate), key=sustained)
 
     dtypes = dict.fromkeys((*known.matmul_flop_s, *found.matmul_flop_s))
     return Ceilings(

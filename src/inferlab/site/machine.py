@@ -93,4 +93,6 @@ def _ceilings(known: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _best(rate: Any) -> float:
-    return float(rate["high"] if isinstance(rate, Mapping) else rate)
+    from inferlab.hardware import sustained
+
+    return sustained(rate) if isinstance(rate, Mapping) else float(rate)
