@@ -1,14 +1,14 @@
 """One answer on its way: runs the generation loop, decides when it ends, keeps its trace."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from time import perf_counter_ns
 
-from inferlab.engine.cuda_graph import GraphedDecode
+from inferlab.engine.cache_pool import CachePool
 from inferlab.engine.generate import generate_with_cache, generate_without_cache
 from inferlab.engine.request import FinishReason, Piece, SamplingParams, StopText
 from inferlab.engine.sampler import Sampler
 from inferlab.errors import InferlabError
-from inferlab.kv_cache.contiguous import ContiguousCache
 from inferlab.model.llama import Llama
 from inferlab.model.tokenizer import Detokenizer, Tokenizer
 from inferlab.trace.events import Chunk, Trace, Usage
@@ -23,19 +23,23 @@ class Answer:
         tokenizer: Tokenizer,
         prompt_ids: list[int],
         params: SamplingParams,
-        use_cache: bool = True,
+        pool: CachePool | None,
     ) -> None:
+        """pool: where its KV cache comes from; None recomputes the whole text for each token.
+
+        Raises InferlabError when the prompt leaves no room for an answer.
+        """
         room = model.config.max_model_len - len(prompt_ids)
         if room < 1:
             raise InferlabError(
                 f"the prompt has {len(prompt_ids)} tokens; {model.config.name} takes "
                 f"{model.config.max_model_len} in all. Shorten the prompt."
             )
-        self.model, self.tokenizer, self.use_cache = model, tokenizer, use_cache
-        self.prompt_ids, self.params = prompt_ids, params
-        self.limit = min(params.max_tokens, room)
+        self._model, self._tokenizer, self._pool = model, tokenizer, pool
+        self.prompt_ids, self._params = prompt_ids, params
+        self._limit = min(params.max_tokens, room)
         eos = () if params.ignore_eos else tokenizer.eos_token_ids
-        self.ends = {*eos, *params.stop_token_ids}
+        self._ends = {*eos, *params.stop_token_ids}
         self.token_ids: list[int] = []
         self.finish_reason: FinishReason = "length"
         self._open_tokens = 0  # tokens since the last chunk that carried text
@@ -62,13 +66,19 @@ class Answer:
             self.trace.usage = Usage(len(self.prompt_ids), len(self.token_ids), 0, "engine")
 
     def _pieces(self) -> Iterator[Piece]:
-        detokenizer, stop = Detokenizer(self.tokenizer), StopText(self.params.stop)
-        for token in self._tokens():
+        detokenizer, stop = Detokenizer(self._tokenizer), StopText(self._params.stop)
+        with closing(self._tokens()) as tokens:
+            yield from self._read(tokens, detokenizer, stop)
+
+    def _read(
+        self, tokens: Iterator[int], detokenizer: Detokenizer, stop: StopText
+    ) -> Iterator[Piece]:
+        for token in tokens:
             t_ns = perf_counter_ns()
             self.token_ids.append(token)
-            ended = token in self.ends
+            ended = token in self._ends
             text = "" if ended else stop.push(detokenizer.push(token))
-            last = ended or stop.found or len(self.token_ids) == self.limit
+            last = ended or stop.found or len(self.token_ids) == self._limit
             if last and not stop.found:
                 text += stop.push(detokenizer.flush())
                 text += stop.flush()
@@ -89,11 +99,11 @@ class Answer:
         else:
             self.trace.chunks.append(Chunk(t_ns, None, "none"))
 
-    def _tokens(self) -> Iterator[int]:
-        model, ids = self.model, self.prompt_ids
-        sampler = Sampler(self.params, ids, model.device)
-        if not self.use_cache:
-            return generate_without_cache(model, ids, sampler)
-        cache = ContiguousCache(model.config, len(ids) + self.limit, model.dtype, model.device)
-        decode = GraphedDecode(model, cache) if model.device.type == "cuda" else None
-        return generate_with_cache(model, ids, sampler, cache, decode)
+    def _tokens(self) -> Generator[int, None, None]:
+        model, ids = self._model, self.prompt_ids
+        sampler = Sampler(self._params, ids, model.device)
+        if self._pool is None:
+            yield from generate_without_cache(model, ids, sampler)
+            return
+        with self._pool.lent(len(ids) + self._limit) as slot:
+            yield from generate_with_cache(model, ids, sampler, slot.cache, slot.decode)

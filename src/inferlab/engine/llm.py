@@ -9,6 +9,7 @@ import torch
 
 from inferlab.engine import placement
 from inferlab.engine.answer import Answer
+from inferlab.engine.cache_pool import CachePool
 from inferlab.engine.generate import prefill
 from inferlab.engine.request import Completion, Piece, SamplingParams, TokenProbability
 from inferlab.engine.sampler import distribution
@@ -86,6 +87,7 @@ class LLM:
         self.device, self.dtype = place.device, place.dtype
         moved = {name: state.pop(name).to(place.device) for name in list(state)}
         self.model = Llama(config, moved, place.dtype, place.device)
+        self._pool = CachePool(self.model)
         self._source = dict(source)
 
     @property
@@ -170,7 +172,7 @@ class LLM:
         use_cache: bool = True,
     ) -> Answer:
         """An answer that has not begun: iterate over its `pieces()`, then read its trace."""
-        return Answer(self.model, self.tokenizer, self._ids(prompt), params, use_cache)
+        return self._answer(self._ids(prompt), params, use_cache)
 
     def next_token_distribution(
         self, prompt: Prompt, top: int = 10, temperature: float = 1.0
@@ -208,7 +210,10 @@ class LLM:
             return self.tokenizer.encode_chat(prompt)  # type: ignore[arg-type]
         return placement.checked_ids(prompt, self.config.vocab_size)  # type: ignore[arg-type]
 
+    def _answer(self, ids: list[int], params: SamplingParams, use_cache: bool) -> Answer:
+        return Answer(self.model, self.tokenizer, ids, params, self._pool if use_cache else None)
+
     def _complete(self, ids: list[int], params: SamplingParams, use_cache: bool) -> Completion:
-        answer = Answer(self.model, self.tokenizer, ids, params, use_cache)
+        answer = self._answer(ids, params, use_cache)
         text = "".join(piece.text for piece in answer.pieces())
         return Completion(text, answer.token_ids, ids, answer.finish_reason, answer.trace)
