@@ -6,8 +6,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from inferlab import files
+
+# Where a failure blocks others, the same examples each time; elsewhere new ones, which find more.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 # Before anything imports torch: tiny tensors on many threads only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", str(min(4, os.cpu_count() or 1)))

@@ -189,7 +189,7 @@ def test_streaming_any_text_gives_the_text(make: Any, text: str) -> None:
 def test_streaming_any_ids_gives_what_decode_gives(make: Any, ids: list[int]) -> None:
     pieces, rest = streamed(make(), ids)
     assert "".join(pieces) + rest == make().decode(ids)
-    assert rest in ("", "\ufffd")
+    assert set(rest) <= {"\ufffd"}  # nothing that is whole was held back
 
 
 @pytest.mark.weights
