@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from inferlab import LLM, InferlabError, SamplingParams
+from inferlab import LLM, InferlabError, SamplingParams, hardware
 from inferlab.engine import placement
+from inferlab.model.config import SHAPES
 from inferlab.trace import metrics
 
 PROMPT = "Hello, world"
@@ -165,11 +167,45 @@ def test_the_distribution_is_sorted_and_scaled_by_temperature(llm: LLM) -> None:
         ([-1], "-1 is not a token id"),
         ([1.5], "not a token id"),
         ("", "no token to start from"),
+        ([True], "True is not a token id"),
+        (None, "a prompt is a text or a list of token ids, not None"),
+        (5, "not 5"),
+        (b"bytes", "not b'bytes'"),
     ],
 )
 def test_prompts_that_are_refused(llm: LLM, prompt: Any, message: str) -> None:
     with pytest.raises(InferlabError, match=message):
         llm.generate(prompt)
+
+
+@pytest.mark.parametrize("kind", [tuple, np.array, torch.tensor])
+def test_integers_of_other_libraries_are_token_ids(llm: LLM, kind: Any) -> None:
+    ids = llm.random_prompt(6)
+    done = llm.generate(kind(ids), max_tokens=3)
+    assert done.token_ids == llm.generate(ids, max_tokens=3).token_ids
+    assert all(type(token) is int for token in done.prompt_token_ids)
+
+
+def test_a_model_that_cannot_fit_is_refused_before_it_is_filled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = {"available_bytes": 2**30, "limit_bytes": None}
+    monkeypatch.setattr(hardware, "describe", lambda: {"memory": memory})
+    message = r"llama-3\.1-8b needs 15\.0 GiB .* in bfloat16, and cpu has 1\.0 GiB free"
+    with pytest.raises(InferlabError, match=message):
+        LLM.random("llama-3.1-8b", dtype="bfloat16", device="cpu")
+    monkeypatch.setitem(memory, "available_bytes", 2**20)
+    with pytest.raises(InferlabError, match=r"0\.5 GiB for its weights in float32"):
+        LLM("smollm2-135m", dtype="float32", device="cpu")
+    monkeypatch.setitem(memory, "available_bytes", None)  # unknown: nothing to say
+    LLM.random("tiny", device="cpu")
+
+
+def test_a_gpu_is_asked_for_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10, 20))
+    place = placement.Placement(torch.device("cuda"), torch.bfloat16)
+    with pytest.raises(InferlabError, match=r"cuda has 0\.0 GiB free"):
+        placement.require_memory(SHAPES["tiny"], place)
 
 
 @pytest.mark.weights

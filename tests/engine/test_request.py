@@ -24,6 +24,18 @@ from inferlab.engine.request import StopText
         ("min_p", 1.5),
         ("repetition_penalty", 0.0),
         ("stop", ("",)),
+        ("stop", 5),
+        ("stop", [5]),
+        ("stop_token_ids", 7),
+        ("max_tokens", "8"),
+        ("max_tokens", 1.5),
+        ("max_tokens", True),
+        ("temperature", None),
+        ("temperature", "x"),
+        ("top_k", 1.5),
+        ("seed", 1.5),
+        ("seed", -1),
+        ("seed", 2**64),
     ],
 )
 def test_values_without_meaning_are_refused_by_name(field: str, value: Any) -> None:
@@ -34,6 +46,7 @@ def test_values_without_meaning_are_refused_by_name(field: str, value: Any) -> N
 def test_one_stop_string_is_a_list_of_one() -> None:
     assert SamplingParams(stop="END").stop == ("END",)
     assert SamplingParams(stop=["a", "b"]).stop == ("a", "b")
+    assert SamplingParams(stop=None).stop == ()  # type: ignore[arg-type]
 
 
 def test_overrides_replace_fields_and_unknown_ones_are_named() -> None:

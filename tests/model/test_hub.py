@@ -244,3 +244,21 @@ def test_resolve_refuses_the_rest(
     (folder / "config.json").unlink()
     with pytest.raises(InferlabError, match=r"has no config\.json"):
         hub.resolve(folder)
+
+
+def test_a_damaged_file_that_cannot_be_replaced_is_named(
+    index: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = hub.fetch()
+    path.write_bytes(b"short")
+    with monkeypatch.context() as patch:
+        patch.setenv("INFERLAB_OFFLINE", "1")
+        with pytest.raises(InferlabError, match=f"is damaged at {path}, and INFERLAB_OFFLINE"):
+            hub.fetch()
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(InferlabError, match=f"{path} is damaged, and a new copy did not come"):
+        hub.fetch()
+    assert path.read_bytes() == b"short", "what is there stays until something better comes"

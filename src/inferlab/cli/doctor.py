@@ -1,7 +1,6 @@
 """`inferlab doctor`: what this machine is, how fast it can be, what is missing for which page."""
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -83,7 +82,7 @@ def all_checks() -> list[Check]:
     """Everything that inferlab can use, the basics first."""
     torch = _torch()
     gpu = [_gpu()] if torch.found else []
-    return [_python(), torch, *_packages(), _model(), _docs(), _browser(), *gpu, _ollama()]
+    return [_python(), torch, *_packages(), _model(), _docs(), _browser(), *gpu]
 
 
 def _python() -> Check:
@@ -154,20 +153,10 @@ def _gpu() -> Check:
     return Check(
         "GPU",
         None if device == "cpu" else f"{', '.join(names) or 'GPU'} ({device})",
-        "measured GPU results on Hardware and FlashAttention; other pages measure the CPU",
+        "results of a GPU (DEVICE=cuda or mps); every page of today measures the CPU as well",
         f"{names[0]} is here, but this PyTorch cannot use it: install a build with CUDA"
         if names
-        else "none needed; without one, pages show records from other machines",
-    )
-
-
-def _ollama() -> Check:
-    host = os.environ.get("OLLAMA_HOST")
-    return Check(
-        "Ollama",
-        f"server at {host} (OLLAMA_HOST)" if host else shutil.which("ollama"),
-        "Hands-on lab and Engines against your own server",
-        "see https://ollama.com; without it, the embedded server answers",
+        else "nothing to do; results recorded on other machines can be imported",
     )
 
 

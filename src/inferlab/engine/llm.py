@@ -46,7 +46,9 @@ class LLM:
     ) -> None:
         place = placement.choose(device, dtype, num_threads)
         path = hub.resolve(model)
-        config, state, tokenizer = load_weights(path, place.dtype)
+        config, state, tokenizer = load_weights(
+            path, place.dtype, lambda config: placement.require_memory(config, place)
+        )
         if (name := str(model or hub.default_model())) in hub.PACKAGES:
             config = replace(config, name=name)
         source = {"file": path.name, "sha256": placement.checksums(path)}
@@ -69,6 +71,7 @@ class LLM:
         """
         place = placement.choose(device, dtype, num_threads)
         config = placement.shape_named(shape, num_layers)
+        placement.require_memory(config, place)
         state = placement.random_state(config, place, seed)
         llm = cls.__new__(cls)
         source = {"weights": "random weights, speed only", "seed": seed}
@@ -206,9 +209,9 @@ class LLM:
             ids = self.tokenizer.encode(prompt)
             # An empty text still needs one token to start from.
             return ids or placement.start_ids(self.tokenizer)
-        if prompt and isinstance(prompt[0], Mapping):
-            return self.tokenizer.encode_chat(prompt)  # type: ignore[arg-type]
-        return placement.checked_ids(prompt, self.config.vocab_size)  # type: ignore[arg-type]
+        if isinstance(prompt, list | tuple) and prompt and isinstance(prompt[0], Mapping):
+            return self.tokenizer.encode_chat(prompt)
+        return placement.checked_ids(prompt, self.config.vocab_size)
 
     def _answer(self, ids: list[int], params: SamplingParams, use_cache: bool) -> Answer:
         return Answer(self.model, self.tokenizer, ids, params, self._pool if use_cache else None)

@@ -1,11 +1,14 @@
 """Where a model runs and in which dtype; shapes and prompts made of random numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import index
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from inferlab import hardware
 from inferlab.errors import InferlabError
 from inferlab.model import hub
 from inferlab.model.config import SHAPES, ModelConfig
@@ -13,6 +16,7 @@ from inferlab.model.tokenizer import Tokenizer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEVICES = ("auto", "cpu", "cuda", "mps")
+GIB = 2**30
 SPREAD = 0.02  # standard deviation of random weights, as models are initialized
 
 
@@ -111,15 +115,50 @@ def start_ids(tokenizer: Tokenizer) -> list[int]:
     return [tokenizer.eos_token_ids[0] if first is None else first]
 
 
-def checked_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
-    """The ids as a list; raises InferlabError for none, or one outside the vocabulary."""
-    ids = list(prompt)
+def checked_ids(prompt: Any, vocab_size: int) -> list[int]:
+    """The ids as a list of int; integers of NumPy and tensors count as such.
+
+    Raises InferlabError for no ids, for anything else, and for an id outside the vocabulary.
+    """
+    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Iterable):
+        raise InferlabError(f"a prompt is a text or a list of token ids, not {prompt!r}.")
+    ids = [_checked_id(token, vocab_size) for token in prompt]
     if not ids:
         raise InferlabError("the prompt has no tokens; give at least one.")
-    for token in ids:
-        if not isinstance(token, int) or not 0 <= token < vocab_size:
-            raise InferlabError(f"{token!r} is not a token id: they are 0 to {vocab_size - 1}.")
     return ids
+
+
+def _checked_id(token: Any, vocab_size: int) -> int:
+    try:
+        number = -1 if isinstance(token, bool) else index(token)
+    except TypeError:
+        number = -1
+    if not 0 <= number < vocab_size:
+        raise InferlabError(f"{token!r} is not a token id: they are 0 to {vocab_size - 1}.")
+    return number
+
+
+def require_memory(config: ModelConfig, place: Placement) -> None:
+    """Raise InferlabError when the weights cannot fit into the memory that is free now.
+
+    Says nothing where the free memory is unknown.
+    """
+    needed = config.num_parameters * place.dtype.itemsize
+    free = _free_bytes(place.device)
+    if free is not None and needed > free:
+        raise InferlabError(
+            f"{config.name} needs {needed / GIB:.1f} GiB for its weights in "
+            f"{str(place.dtype).removeprefix('torch.')}, and {place.device.type} has "
+            f"{free / GIB:.1f} GiB free. Choose a smaller model, or fewer layers (num_layers)."
+        )
+
+
+def _free_bytes(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    memory = hardware.describe()["memory"]
+    known = [memory.get(key) for key in ("available_bytes", "limit_bytes")]
+    return min((size for size in known if size), default=None)
 
 
 def checksums(path: Path) -> str | dict[str, str]:

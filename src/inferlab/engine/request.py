@@ -1,5 +1,6 @@
 """What is asked for, and when an answer ends."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,10 +38,11 @@ class SamplingParams:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        """Accept one stop string or a list; refuse the rest by name."""
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        """Accept one stop string, a list, or None; refuse the rest by name."""
+        stop = (self.stop,) if isinstance(self.stop, str) else _listed("stop", self.stop)
         object.__setattr__(self, "stop", stop)
-        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        object.__setattr__(self, "stop_token_ids", _listed("stop_token_ids", self.stop_token_ids))
+        self._check_types()
         bounds: dict[str, tuple[bool, str]] = {
             "max_tokens": (self.max_tokens >= 1, "at least 1"),
             "temperature": (0 <= self.temperature < float("inf"), "0 or above"),
@@ -49,10 +51,23 @@ class SamplingParams:
             "min_p": (0 <= self.min_p <= 1, "between 0 and 1"),
             "repetition_penalty": (0 < self.repetition_penalty < float("inf"), "above 0"),
             "stop": (all(self.stop), "texts that are not empty"),
+            "seed": (self.seed is None or 0 <= self.seed < 2**63, "0 or above, below 2**63"),
         }
         for name, (holds, meaning) in bounds.items():
             if not holds:
                 raise InferlabError(f"{name} must be {meaning}, not {getattr(self, name)!r}.")
+
+    def _check_types(self) -> None:
+        whole = {name: getattr(self, name) for name in ("max_tokens", "top_k")}
+        whole |= {"seed": 0 if self.seed is None else self.seed}
+        whole |= {f"stop_token_ids[{i}]": token for i, token in enumerate(self.stop_token_ids)}
+        fractions = ("temperature", "top_p", "min_p", "repetition_penalty")
+        for name, value in whole.items():
+            _require_type(name, value, int, "a whole number")
+        for name in fractions:
+            _require_type(name, getattr(self, name), (int, float), "a number")
+        for text in self.stop:
+            _require_type("stop", text, str, "a text or a list of texts")
 
     @classmethod
     def of(cls, params: "SamplingParams | None", overrides: dict[str, Any]) -> "SamplingParams":
@@ -63,6 +78,19 @@ class SamplingParams:
             known = ", ".join(cls.__dataclass_fields__)
             raise InferlabError(f"no sampling parameter {unknown[0]!r}. There are: {known}.")
         return cls(**{**base.__dict__, **overrides})
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Iterable):
+        raise InferlabError(f"{name} must be a list, not {value!r}.")
+    return tuple(value)
+
+
+def _require_type(name: str, value: Any, kinds: Any, meaning: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise InferlabError(f"{name} must be {meaning}, not {value!r}.")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class SnippetError(InferlabError):
     def __init__(self, snippet: str, reason: str, tail: str = "") -> None:
         self.snippet, self.reason, self.tail = snippet, reason, tail
         last = f" Its last lines:\n{tail}" if tail else " It printed nothing."
-        super().__init__(f"snippet {snippet}: {reason}.{last}")
+        super().__init__(f"snippet {snippet}: {reason.rstrip('.')}.{last}")
 
 
 @dataclass(frozen=True)

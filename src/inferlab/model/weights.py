@@ -5,7 +5,7 @@ rotate-half order (dimension i turns with i + head_dim / 2).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,24 +30,34 @@ DERIVED = re.compile(r"rotary_emb\.inv_freq$|rope_freqs\.weight$|attn_rot_embd")
 PADDING = 256  # rows of the embedding are padded to multiples of at most this
 
 
+Check = Callable[[ModelConfig], None]
+
+
 def load_weights(
-    path: Path, dtype: torch.dtype
+    path: Path, dtype: torch.dtype, check: Check | None = None
 ) -> tuple[ModelConfig, dict[str, torch.Tensor], Tokenizer]:
     """Load a .gguf file or a Hugging Face folder, each weight straight into `dtype`.
+
+    check: called with the configuration before any weight is read; what it raises ends the load.
 
     Raises InferlabError when the model is damaged, incomplete, inconsistent, or not of a family
     that inferlab runs. All is checked from the headers before any weight is read.
     """
     if path.is_dir():
-        return _load_folder(path, dtype)
-    return _load_gguf(path, dtype)
+        return _load_folder(path, dtype, check or _no_check)
+    return _load_gguf(path, dtype, check or _no_check)
+
+
+def _no_check(config: ModelConfig) -> None:
+    pass
 
 
 def _load_gguf(
-    path: Path, dtype: torch.dtype
+    path: Path, dtype: torch.dtype, check: Check
 ) -> tuple[ModelConfig, dict[str, torch.Tensor], Tokenizer]:
     file = GGUFFile(path)
     config = config_of_gguf(file)
+    check(config)
     source = {_state_name(name): name for name in file.tensors if not DERIVED.search(name)}
     check_shapes(config, {key: file.tensors[name].shape for key, name in source.items()}, path)
     tokenizer = Tokenizer.from_gguf(file.meta, str(path))
@@ -80,9 +90,10 @@ def rotate_half_order(weight: torch.Tensor, num_heads: int) -> torch.Tensor:
 
 
 def _load_folder(
-    folder: Path, dtype: torch.dtype
+    folder: Path, dtype: torch.dtype, check: Check
 ) -> tuple[ModelConfig, dict[str, torch.Tensor], Tokenizer]:
     config = config_of_folder(folder)
+    check(config)
     weights = SafetensorsFolder(folder)
     source = {name.removeprefix("model."): name for name in weights.shapes}
     source = {key: name for key, name in source.items() if not DERIVED.search(key)}

@@ -67,6 +67,7 @@ def on_pre_build(config: MkDocsConfig) -> None:
     except InferlabError as error:
         raise PluginError(str(error)) from error
     _Session.measured = tuple(measured)
+    measured = [name for name in measured if name not in site.failures]
     if measured:
         names = ", ".join(measured[:3]) + (", ..." if len(measured) > 3 else "")
         log.info(f"measured {len(measured)}: {names}")

@@ -12,6 +12,7 @@ from inferlab.site import machine, source
 from inferlab.site.state import Shown, Site, chart_uri, record_uri
 
 GIB, MIB = 2**30, 2**20
+NOISY = 0.5  # a sample this far from its median: something else used the machine
 LONG_TABLE = 12  # rows; a longer table under a chart is folded
 
 
@@ -214,7 +215,8 @@ def _repeats(record: Record) -> str:
     if count < 2:
         return "measured once"
     widest = max(_relative_spread(cell) for row in record["rows"] for cell in row.values())
-    return f"{count} repeats, all within {widest:.0%} of their median"
+    noisy = ": noisy, so compare with care or measure again" if widest > NOISY else ""
+    return f"{count} repeats, all within {widest:.0%} of their median{noisy}"
 
 
 def _relative_spread(cell: Any) -> float:

@@ -69,7 +69,7 @@ def _read(site_dir: Path) -> _Built:
 def _page_problems(facts: Facts) -> Iterator[str]:
     if _TRACEBACK in facts.text:
         after = facts.text.partition(_TRACEBACK)[2].strip().splitlines()
-        yield f"shows a Traceback: {' '.join(line.strip() for line in after[:6])[:200]}"
+        yield f"shows a Traceback {' '.join(line.strip() for line in after[:6])[:200]}"
     if not facts.lang:
         yield "<html> has no lang"
     if facts.headings != 1:
