@@ -141,3 +141,13 @@ def test_each_variable_of_the_palette_has_a_value_in_both_themes() -> None:
     for name in {*re.findall(r"var\(--il-([\w-]+)\)", css + script), *meanings}:
         assert f"--il-{name}: #" in light, name
         assert f"--il-{name}: #" in dark.partition("}")[0], name
+
+
+@pytest.mark.parametrize(("high", "noisy"), [(1.2, False), (1.7, True)])
+def test_a_noisy_result_says_so(high: float, noisy: bool) -> None:
+    from inferlab.site.result import _repeats
+
+    cell = {"median": 1.0, "low": 0.9, "high": high, "samples": [0.9, 1.0, high]}
+    text = _repeats({"run": {"repeats": 3}, "rows": [{"time": cell}]})
+    assert ("noisy" in text) == noisy
+    assert text.startswith("3 repeats, all within")
