@@ -108,6 +108,12 @@ def test_the_command_prints_a_report_and_writes_json(tmp_path: Path) -> None:
     assert found["machine"]["cpu"]
 
 
+def test_the_report_names_quantized_weights() -> None:
+    done = CliRunner().invoke(app, [*ASK, "--output-tokens", "2", "--quantize", "int8"])
+    assert done.exit_code == 0, done.output
+    assert ", int8 weights, cpu" in done.stdout
+
+
 def test_json_to_standard_output_is_json_alone() -> None:
     done = CliRunner().invoke(app, [*ASK, "--output-tokens", "1", "--json", "-"])
     assert json.loads(done.stdout)["decode_tok_s"] is None
@@ -153,6 +159,7 @@ def test_interrupted_before_the_first_sample_there_is_nothing(
         (["--model", "smollm2-135m"], "exclude each other"),
         (["--json", "/no/such/folder/x.json"], "not a file in an existing folder"),
         (["--dtype", "int3"], "no dtype 'int3'"),
+        (["--quantize", "int3"], "no quantization 'int3'"),
         (["--random", "nothing"], "no shape 'nothing'"),
     ],
 )

@@ -7,6 +7,7 @@ that hesitated evenly between n tokens each time has perplexity n.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -14,6 +15,7 @@ from inferlab.engine.generate import WholeText
 from inferlab.engine.llm import LLM
 from inferlab.errors import InferlabError
 
+TEXT = Path(__file__).with_name("declaration.txt")
 ROWS = 128  # positions whose logits are held at once: the vocabulary makes each of them long
 
 
@@ -28,6 +30,11 @@ class Perplexity:
     def value(self) -> float:
         """The perplexity itself."""
         return math.exp(self.nll)
+
+
+def shipped_text() -> str:
+    """The Declaration of Independence of the United States (1776), in the public domain."""
+    return TEXT.read_text(encoding="utf-8")
 
 
 def perplexity(

@@ -222,16 +222,16 @@ class Int4Linear:
     def expanded(self) -> torch.Tensor:
         """The transposed weight in full: (in, out)."""
         num_groups, rows, _ = self._scales.shape
-        scale, offset = self._scales.unbind(-1)  # (in / group, out)
-        at_zero = (offset.float() - 8 * scale.float()).to(offset.dtype)  # the value of step 0
-        scale, at_zero = (part.reshape(num_groups, 1, -1, 2, LANES) for part in (scale, at_zero))
-        out = at_zero.new_empty(num_groups, self.group_size, rows)
+        scale, offset = (
+            part.reshape(num_groups, 1, -1, 2, LANES) for part in self._scales.unbind(-1)
+        )
+        out = self._scales.new_empty(num_groups, self.group_size, rows)
         blocks = out.view(num_groups, self.group_size, -1, 2, LANES)
         for half, steps in enumerate(_halves(self._packed)):
-            steps = steps.transpose(0, 1).to(out.dtype)  # (in, out / 64, 32)
+            steps = steps.view(torch.int8).sub_(8).transpose(0, 1).to(out.dtype)
             steps = steps.view(num_groups, self.group_size, -1, LANES)
             place = (..., half, slice(None))
-            torch.addcmul(at_zero[place], steps, scale[place], out=blocks[place])
+            torch.addcmul(offset[place], steps, scale[place], out=blocks[place])
         return out.flatten(0, 1)
 
 
