@@ -53,6 +53,15 @@ def test_shares_compare_with_the_bound_of_the_work(llm: LLM) -> None:
     assert engine.summarize(llm, [Sample(0.5, 0.02)], 100, 8)["roofline"]["decode_share"] is None
 
 
+def test_shares_of_quantized_weights_count_the_bytes_that_are_read() -> None:
+    from inferlab import cost
+
+    llm = LLM.random("tiny", dtype="float32", device="cpu", quantize="int4")
+    found = engine.summarize(llm, [Sample(0.5, 0.02)], 100, 8, ceilings())["roofline"]
+    work = cost.decode_work(llm.config, 104, weight_num_bytes=llm.model.step_bytes, dtype=llm.dtype)
+    assert found["decode_share"] == pytest.approx(work.lower_bound_s(1e12, 1e10) / 0.02)
+
+
 def test_measure_takes_fresh_prompts_and_counts_every_token(
     llm: LLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
