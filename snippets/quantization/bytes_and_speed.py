@@ -6,7 +6,7 @@ from inferlab import LLM, lab
 from inferlab.trace import tpot_s, ttft_ns
 
 device = "cuda" if lab.ceilings().device == "cuda" else "cpu"  # where the kernels are
-prompt_tokens, output_tokens = lab.pick(quick=(256, 25), full=(600, 65), smoke=(80, 3))
+prompt_tokens, output_tokens = lab.pick(quick=(128, 17), full=(600, 65), smoke=(80, 3))
 stored = lab.pick(
     quick=["float32", "bfloat16", "int8", "int4"],
     full=["float32", "bfloat16", "int8", "int4"],

@@ -5,7 +5,7 @@ from inferlab.engine.perplexity import perplexity, shipped_text
 
 device = "cuda" if lab.ceilings().device == "cuda" else "cpu"  # where the kernels are
 text = shipped_text()  # the Declaration of Independence, or what you care about
-text = text[: lab.pick(quick=len(text), full=len(text), smoke=600)]
+text = text[: lab.pick(quick=4000, full=len(text), smoke=600)]
 stored = lab.pick(
     quick=["float32", "bfloat16", "int8", "int4", "int4-64", "int4-128"],
     full=["float32", "bfloat16", "int8", "int4", "int4-64", "int4-128"],

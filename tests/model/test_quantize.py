@@ -81,8 +81,8 @@ def test_products_equal_those_of_the_dequantized_weight(
         full = dequantize_int4(*quantize_int4(w, linear.group_size))
     else:
         full = dequantize_int8(*quantize_int8(w))
-    close = {"atol": 1e-4, "rtol": 1e-4} if dtype == torch.float32 else {"atol": 0.2, "rtol": 2e-2}
-    for rows in (1, 5, quantize.ROWS_TO_EXPAND, 150):
+    close = {"atol": 1e-4, "rtol": 1e-4} if dtype == torch.float32 else {"atol": 0.25, "rtol": 2e-2}
+    for rows in (1, 5, *quantize.ROWS_TO_EXPAND.values(), 600):
         x = weight(rows, shape[1], dtype)
         expected = F.linear(x.float(), full, b.float() if b is not None else None)
         torch.testing.assert_close(linear(x).float(), expected, **close)
@@ -91,7 +91,7 @@ def test_products_equal_those_of_the_dequantized_weight(
 def test_without_the_known_layout_the_kernel_serves_every_number_of_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    w, x = weight(64, 64, torch.float32), weight(100, 64, torch.float32)
+    w, x = weight(64, 64, torch.float32), weight(600, 64, torch.float32)
     expected = Int4Linear(w)(x)
     monkeypatch.setattr(quantize, "_has_halves", lambda: False)
     torch.testing.assert_close(Int4Linear(w)(x), expected, atol=1e-4, rtol=1e-4)

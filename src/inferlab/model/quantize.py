@@ -21,7 +21,8 @@ from inferlab.model.layers import Linear
 
 GROUPS = (32, 64, 128)
 SCHEMES = ("none", "int8", "int4", "int4-64", "int4-128")  # int4 alone: groups of 32
-ROWS_TO_EXPAND = 64  # from here on expanding on a CPU costs less than the kernels' slower product
+# Rows from which expanding on a CPU costs less than the kernels' slower product (measured).
+ROWS_TO_EXPAND = {"int8": 96, "int4": 512}
 LANES = 32  # outputs whose 4-bit weights share a byte with those of the 32 outputs behind them
 KERNELS = {"int8": "aten::_weight_int8pack_mm", "int4": "aten::_weight_int4pack_mm"}
 
@@ -155,7 +156,7 @@ class Int8Linear:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """(N, in) -> (N, out)."""
-        if len(x) < ROWS_TO_EXPAND:
+        if len(x) < ROWS_TO_EXPAND["int8"]:
             y = torch._weight_int8pack_mm(x, self._steps, self._scale)
         else:  # the steps up to 127 are exact in every dtype, so the scale can wait
             y = F.linear(x, self._steps.to(x.dtype)).mul_(self._scale)
@@ -203,20 +204,19 @@ class Int4Linear:
         self.group_size = group_that_divides(weight.shape[1], group_size)
         steps, self._scales = quantize_int4(weight, self.group_size)
         self._bias = bias
-        self._on_cpu = weight.device.type == "cpu"
+        on_cpu, ops = weight.device.type == "cpu", torch.ops.aten
+        self._multiply = ops._weight_int4pack_mm_for_cpu if on_cpu else ops._weight_int4pack_mm
         self._packed = pack_int4(steps)
-        self._expands = self._on_cpu and len(weight) % (2 * LANES) == 0 and _has_halves()
+        self._expands = on_cpu and len(weight) % (2 * LANES) == 0 and _has_halves()
         kept = (self._packed, self._scales, bias)
         self.nbytes = sum(part.nbytes for part in kept if part is not None)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """(N, in) -> (N, out)."""
-        if self._expands and len(x) >= ROWS_TO_EXPAND:
+        if self._expands and len(x) >= ROWS_TO_EXPAND["int4"]:
             y = x @ self.expanded()
         else:
-            name = "_weight_int4pack_mm_for_cpu" if self._on_cpu else "_weight_int4pack_mm"
-            multiply = getattr(torch.ops.aten, name)
-            y = multiply(x.contiguous(), self._packed, self.group_size, self._scales)
+            y = self._multiply(x.contiguous(), self._packed, self.group_size, self._scales)
         return y if self._bias is None else y.add_(self._bias)
 
     def expanded(self) -> torch.Tensor:
