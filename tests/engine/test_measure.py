@@ -53,6 +53,15 @@ def test_shares_compare_with_the_bound_of_the_work(llm: LLM) -> None:
     assert engine.summarize(llm, [Sample(0.5, 0.02)], 100, 8)["roofline"]["decode_share"] is None
 
 
+def test_shares_of_quantized_weights_count_the_bytes_that_are_read() -> None:
+    from inferlab import cost
+
+    llm = LLM.random("tiny", dtype="float32", device="cpu", quantize="int4")
+    found = engine.summarize(llm, [Sample(0.5, 0.02)], 100, 8, ceilings())["roofline"]
+    work = cost.decode_work(llm.config, 104, weight_num_bytes=llm.model.step_bytes, dtype=llm.dtype)
+    assert found["decode_share"] == pytest.approx(work.lower_bound_s(1e12, 1e10) / 0.02)
+
+
 def test_measure_takes_fresh_prompts_and_counts_every_token(
     llm: LLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +117,12 @@ def test_the_command_prints_a_report_and_writes_json(tmp_path: Path) -> None:
     assert found["machine"]["cpu"]
 
 
+def test_the_report_names_quantized_weights() -> None:
+    done = CliRunner().invoke(app, [*ASK, "--output-tokens", "2", "--quantize", "int8"])
+    assert done.exit_code == 0, done.output
+    assert ", int8 weights, cpu" in done.stdout
+
+
 def test_json_to_standard_output_is_json_alone() -> None:
     done = CliRunner().invoke(app, [*ASK, "--output-tokens", "1", "--json", "-"])
     assert json.loads(done.stdout)["decode_tok_s"] is None
@@ -153,6 +168,7 @@ def test_interrupted_before_the_first_sample_there_is_nothing(
         (["--model", "smollm2-135m"], "exclude each other"),
         (["--json", "/no/such/folder/x.json"], "not a file in an existing folder"),
         (["--dtype", "int3"], "no dtype 'int3'"),
+        (["--quantize", "int3"], "no quantization 'int3'"),
         (["--random", "nothing"], "no shape 'nothing'"),
     ],
 )

@@ -47,6 +47,9 @@ def generate(
     ] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
+    quantize: Annotated[
+        str, typer.Option(help="Weights as none, int8, int4 (groups of 32), int4-64 or int4-128.")
+    ] = "none",
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Recompute the whole text for each token.")
     ] = False,
@@ -66,7 +69,7 @@ def generate(
         tuple(stop or ()), ignore_eos=ignore_eos,
     )  # fmt: skip
     asked = _asked(sys.stdin.read() if prompt == "-" else prompt, chat, system)
-    llm = LLM(model, dtype=dtype, device=device, num_threads=threads)
+    llm = LLM(model, dtype=dtype, device=device, num_threads=threads, quantize=quantize)
     answer = llm.start(asked, params, use_cache=not no_cache)
     _print(answer.pieces())
     if stats:
@@ -96,10 +99,12 @@ def _stats(trace: Any, model: dict[str, Any]) -> str:
     from inferlab.trace import metrics
 
     ttft_ns, tpot_s = metrics.ttft_ns(trace), metrics.tpot_s(trace)
+    quantized = "" if model["quantize"] == "none" else f" with {model['quantize']} weights"
+    stored = model["dtype"] + quantized
     ttft = "-" if ttft_ns is None else f"{ttft_ns / 1e6:.1f} ms"
     tpot = "-" if tpot_s is None else f"{tpot_s * 1e3:.1f} ms ({1 / tpot_s:.1f} tok/s)"
     return (
-        f"{model['name']} in {model['dtype']} on {model['device']}: "
+        f"{model['name']} in {stored} on {model['device']}: "
         f"{trace.usage.prompt_tokens} prompt tokens, {trace.usage.output_tokens} output tokens, "
         f"TTFT {ttft}, TPOT {tpot}, ended by {trace.finish_reason}"
     )

@@ -34,6 +34,9 @@ def measure(
     ] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
+    quantize: Annotated[
+        str, typer.Option(help="Weights as none, int8, int4 (groups of 32), int4-64 or int4-128.")
+    ] = "none",
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON; - prints it.")
     ] = None,
@@ -47,7 +50,7 @@ def measure(
     from inferlab.engine import measure as engine
 
     _check_writable(json_file)
-    llm = _load(model, random, dtype, device, threads)
+    llm = _load(model, random, dtype, device, threads, quantize)
     _say(f"measuring this machine's ceilings, unless known ({llm.device.type})")
     ceilings = hardware.ceilings(llm.device.type)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -66,15 +69,22 @@ def measure(
 
 
 def _load(
-    model: str | None, random: str | None, dtype: str, device: str, threads: int | None
+    model: str | None,
+    random: str | None,
+    dtype: str,
+    device: str,
+    threads: int | None,
+    quantize: str,
 ) -> "LLM":
     from inferlab.engine.llm import LLM
 
     if model is not None and random is not None:
         raise InferlabError("--model and --random exclude each other: give one of them.")
     if random is not None:
-        return LLM.random(random, dtype=dtype, device=device, num_threads=threads)
-    return LLM(model, dtype=dtype, device=device, num_threads=threads)
+        return LLM.random(
+            random, dtype=dtype, device=device, num_threads=threads, quantize=quantize
+        )
+    return LLM(model, dtype=dtype, device=device, num_threads=threads, quantize=quantize)
 
 
 def _collect(samples: "Iterator[Sample]", taken: "list[Sample]", repeats: int) -> bool:
@@ -133,7 +143,7 @@ def report(result: Mapping[str, Any]) -> str:
     model, shares = result["model"], result["roofline"]
     weights = model.get("weights", "")
     head = (
-        f"{model['name']}, {model['dtype']}, {model['device']} ({result['num_threads']} threads)"
+        f"{model['name']}, {_stored(model)}, {model['device']} ({result['num_threads']} threads)"
         f"{', ' + weights if weights else ''}\n"
         f"{result['prompt_tokens']} prompt tokens, {result['output_tokens']} output tokens, "
         f"median of {result['repeats']} [lowest - highest]\n"
@@ -151,6 +161,12 @@ def report(result: Mapping[str, Any]) -> str:
             "figures; something else used this machine. Close it and measure again."
         )
     return "\n".join(lines)
+
+
+def _stored(model: Mapping[str, Any]) -> str:
+    """The dtype, and in what form the weights are when it is another one."""
+    quantized = model["quantize"]
+    return f"{model['dtype']}" if quantized == "none" else f"{model['dtype']}, {quantized} weights"
 
 
 def _line(

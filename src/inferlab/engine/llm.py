@@ -17,7 +17,9 @@ from inferlab.errors import InferlabError
 from inferlab.kv_cache.contiguous import ContiguousCache
 from inferlab.model import hub
 from inferlab.model.config import ModelConfig
+from inferlab.model.describe import read_config
 from inferlab.model.llama import Llama
+from inferlab.model.quantize import Scheme, check
 from inferlab.model.tokenizer import Tokenizer
 from inferlab.model.weights import load_weights
 
@@ -32,8 +34,10 @@ class LLM:
     dtype: "float32", "bfloat16", "float16" or "auto" (what the device computes fastest).
     device: "cpu", "cuda", "mps" or "auto" (a GPU when there is one).
     num_threads: threads of the CPU; None leaves PyTorch's choice.
+    quantize: "none", "int8", "int4" (groups of 32), "int4-64" or "int4-128": weights alone.
 
-    Raises InferlabError for an unknown model, device or dtype, and for a damaged file.
+    Raises InferlabError for an unknown model, device or dtype, for a damaged file, and for a
+    quantization that the device has no kernel for.
     """
 
     def __init__(
@@ -43,16 +47,20 @@ class LLM:
         dtype: str = "auto",
         device: str = "auto",
         num_threads: int | None = None,
+        quantize: str = "none",
     ) -> None:
         place = placement.choose(device, dtype, num_threads)
+        scheme = Scheme.named(quantize)
         path = hub.resolve(model)
+        if quantize != "none":  # refused from the headers, before any weight is read
+            check(scheme, read_config(path), place.device, place.dtype)
         config, state, tokenizer = load_weights(
             path, place.dtype, lambda config: placement.require_memory(config, place)
         )
         if (name := str(model or hub.default_model())) in hub.PACKAGES:
             config = replace(config, name=name)
         source = {"file": path.name, "sha256": placement.checksums(path)}
-        self._set_up(config, state, tokenizer, place, source)
+        self._set_up(config, state, tokenizer, place, source, scheme)
 
     @classmethod
     def random(
@@ -64,18 +72,20 @@ class LLM:
         device: str = "auto",
         num_threads: int | None = None,
         seed: int = 0,
+        quantize: str = "none",
     ) -> "LLM":
         """A model of a named shape with random weights: for measuring speed, never quality.
 
         num_layers: build fewer layers than the shape has. Raises InferlabError for no such shape.
         """
         place = placement.choose(device, dtype, num_threads)
-        config = placement.shape_named(shape, num_layers)
+        config, scheme = placement.shape_named(shape, num_layers), Scheme.named(quantize)
+        check(scheme, config, place.device, place.dtype)
         placement.require_memory(config, place)
         state = placement.random_state(config, place, seed)
         llm = cls.__new__(cls)
         source = {"weights": "random weights, speed only", "seed": seed}
-        llm._set_up(config, state, Tokenizer.of_bytes(), place, source)
+        llm._set_up(config, state, Tokenizer.of_bytes(), place, source, scheme)
         return llm
 
     def _set_up(
@@ -85,11 +95,12 @@ class LLM:
         tokenizer: Tokenizer,
         place: placement.Placement,
         source: Mapping[str, Any],
+        scheme: Scheme,
     ) -> None:
         self.config, self.tokenizer = config, tokenizer
         self.device, self.dtype = place.device, place.dtype
         moved = {name: state.pop(name).to(place.device) for name in list(state)}
-        self.model = Llama(config, moved, place.dtype, place.device)
+        self.model = Llama(config, moved, place.dtype, place.device, scheme)
         self._pool = CachePool(self.model)
         self._source = dict(source)
 
@@ -97,6 +108,11 @@ class LLM:
     def weight_bytes(self) -> int:
         """Bytes of the weights as they are held; a tied output matrix counts once."""
         return self.model.weight_bytes
+
+    @property
+    def quantize(self) -> str:
+        """How the projections are stored: "none", "int8", "int4", ..."""
+        return self.model.scheme.label
 
     def describe(self) -> dict[str, Any]:
         """What a record says about the model: name, shape, dtype, device, checksum."""
@@ -108,6 +124,7 @@ class LLM:
             "num_parameters": self.config.num_parameters,
             "weight_bytes": self.weight_bytes,
             "dtype": str(self.dtype).removeprefix("torch."),
+            "quantize": self.quantize,
             "device": self.device.type,
         }
 

@@ -115,10 +115,11 @@ def _shares(
     if ceilings is None:
         return {"prefill_share": None, "decode_share": None}
     flop_s, bytes_s = ceilings.best_flop_s(llm.dtype), ceilings.best_read_bytes_s
-    prefill = cost.prefill_work(llm.config, prompt_tokens, dtype=llm.dtype)
+    stored = None if llm.quantize == "none" else llm.model.step_bytes
+    prefill = cost.prefill_work(llm.config, prompt_tokens, dtype=llm.dtype, weight_num_bytes=stored)
     # The text grows by one token a step; its middle stands for all steps, since cost is linear.
     context = prompt_tokens + output_tokens // 2
-    decode = cost.decode_work(llm.config, context, dtype=llm.dtype)
+    decode = cost.decode_work(llm.config, context, dtype=llm.dtype, weight_num_bytes=stored)
     return {
         "prefill_share": prefill.lower_bound_s(flop_s, bytes_s) / median(ttft),
         "decode_share": decode.lower_bound_s(flop_s, bytes_s) / median(tpot) if tpot else None,

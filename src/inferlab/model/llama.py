@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from inferlab.model.config import ModelConfig
-from inferlab.model.layers import Linear, RMSNorm, swiglu
+from inferlab.model.layers import RMSNorm, swiglu
+from inferlab.model.quantize import MakeProjection, Projection, Scheme
 from inferlab.model.rope import Rotary, interleaved_order, rotate
 
 
@@ -31,22 +32,26 @@ class Layer:
     """One transformer block: attention, then SwiGLU, each around a residual stream in float32."""
 
     def __init__(
-        self, index: int, config: ModelConfig, state: dict[str, torch.Tensor], dtype: torch.dtype
+        self,
+        index: int,
+        config: ModelConfig,
+        state: dict[str, torch.Tensor],
+        dtype: torch.dtype,
+        project: MakeProjection,
     ) -> None:
         self.index, self.config, self.dtype = index, config, dtype
         self._state = state
         eps = config.rms_norm_eps
         self.attention_norm = RMSNorm(self._take("input_layernorm.weight"), eps, dtype)
-        self.qkv = self._fused_qkv()
-        self.output = Linear(
+        self.qkv = self._fused_qkv(project)
+        self.output = project(
             self._take("self_attn.o_proj.weight"),
             self._take("self_attn.o_proj.bias") if config.o_bias else None,
         )
         self.mlp_norm = RMSNorm(self._take("post_attention_layernorm.weight"), eps, dtype)
-        self.gate_up = Linear(
-            torch.cat([self._take("mlp.gate_proj.weight"), self._take("mlp.up_proj.weight")])
-        )
-        self.down = Linear(self._take("mlp.down_proj.weight"))
+        gate_up = [self._take("mlp.gate_proj.weight"), self._take("mlp.up_proj.weight")]
+        self.gate_up = project(torch.cat(gate_up), None)
+        self.down = project(self._take("mlp.down_proj.weight"), None)
         self.qk_norms = None
         if config.qk_norm:
             weights = (self._take(f"self_attn.{p}_norm.weight") for p in "qk")
@@ -55,7 +60,7 @@ class Layer:
     def _take(self, name: str) -> torch.Tensor:
         return self._state.pop(f"layers.{self.index}.{name}")
 
-    def _fused_qkv(self) -> Linear:
+    def _fused_qkv(self, project: MakeProjection) -> Projection:
         """q, k and v as one matrix, so that one product reads the input once."""
         config = self.config
         heads = {"q": config.num_heads, "k": config.num_kv_heads}
@@ -65,7 +70,7 @@ class Layer:
             turned = [interleaved_order(parts[p], n) for p, n in heads.items()]
             return torch.cat([*turned, parts["v"]])
 
-        return Linear(stacked("weight"), stacked("bias") if config.qkv_bias else None)
+        return project(stacked("weight"), stacked("bias") if config.qkv_bias else None)
 
     def __call__(self, x: torch.Tensor, rotation: torch.Tensor, context: Context) -> torch.Tensor:
         """(N, H) float32 residual stream, in and out."""
@@ -91,7 +96,10 @@ class Layer:
 
 
 class Llama:
-    """The whole network. Takes over the tensors of `state`, which is empty afterwards."""
+    """The whole network. Takes over the tensors of `state`, which is empty afterwards.
+
+    scheme: how the projections are stored; the embedding and the norms stay in `dtype`.
+    """
 
     def __init__(
         self,
@@ -99,18 +107,23 @@ class Llama:
         state: dict[str, torch.Tensor],
         dtype: torch.dtype,
         device: torch.device,
+        scheme: Scheme | None = None,
     ) -> None:
         self.config, self.dtype, self.device = config, dtype, device
+        self.scheme = scheme or Scheme("none")
+        project, project_out = self.scheme.makers
         self.embedding = state.pop("embed_tokens.weight")
-        self.layers = [Layer(i, config, state, dtype) for i in range(config.num_layers)]
+        self.layers = [Layer(i, config, state, dtype, project) for i in range(config.num_layers)]
         self.norm = RMSNorm(state.pop("norm.weight"), config.rms_norm_eps, dtype)
-        self.head = Linear(self.embedding if config.tie_embeddings else state.pop("lm_head.weight"))
+        tied = config.tie_embeddings
+        self.head = project_out(self.embedding if tied else state.pop("lm_head.weight"), None)
         self.rotary = Rotary(config, device)
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of the distinct weights; a tied output matrix counts once."""
-        own = 0 if self.config.tie_embeddings else self.embedding.nbytes
+        """Bytes of the distinct weights; a tied output matrix counts once, unless quantized."""
+        shared = self.config.tie_embeddings and self.scheme.name == "none"
+        own = 0 if shared else self.embedding.nbytes
         return own + self.step_bytes
 
     @property
