@@ -9,8 +9,8 @@ from typing import Any
 def peak_bytes(fn: Callable[[], Any]) -> int:
     """The most bytes of tensors that `fn` held at one moment, its result included.
 
-    It watches PyTorch's allocator, not the process, so it counts each byte asked for. Scratch memory that a library
-    takes past the allocator is not in it. Call `fn` once before, so that nothing is loaded.
+    It watches PyTorch's allocator, not the process. Scratch memory that a library takes past the
+    allocator is not in it. Call `fn` once before, so that nothing is loaded.
     """
     import torch
 
