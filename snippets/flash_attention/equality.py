@@ -48,7 +48,7 @@ columns = [
     lab.Column("dtype", "inputs in"),
     lab.Column("form", "attention"),
     lab.Column("steps", "largest error", "rounding steps", digits=2),
-    lab.Column("error", "the same as a number"),
+    lab.Column("error", "there, as a number"),
 ]
 tiled, standard = worst["float32", "tiled"][0], worst["float32", "standard"][0]
 finding = (f"In float32 tiled attention is off by at most {tiled:.1f} rounding steps, "

@@ -1,5 +1,6 @@
 """How long does attention take as the text grows, with and without tiles?"""
 
+from importlib.util import find_spec
 from statistics import median
 
 import torch
@@ -14,9 +15,11 @@ ceilings = lab.ceilings()
 device = "cuda" if ceilings.device == "cuda" else "cpu"
 dtype, wait = torch.float32, None
 if device == "cuda":
+    dtype, wait = torch.bfloat16, torch.cuda.synchronize
+if device == "cuda" and find_spec("triton"):
     from inferlab.model.flash_triton import attend_triton
 
-    forms["Triton"], dtype, wait = attend_triton, torch.bfloat16, torch.cuda.synchronize
+    forms["Triton"] = attend_triton
 lengths = lab.pick(quick=[128, 256, 512, 1024, 2048], full=[256, 512, 1024, 2048, 4096],
                    smoke=[32, 64])  # fmt: skip
 

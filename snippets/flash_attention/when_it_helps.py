@@ -5,11 +5,21 @@ from statistics import median
 import torch
 
 from inferlab import lab
-from inferlab.model.attention import attend_reference, attend_sdpa
+from inferlab.model.attention import attend_sdpa, visible
 from inferlab.model.flash_attention import attend_tiled
 
 HEADS, KV_HEADS, DIM = 9, 3, 64  # the embedded model's
-FORMS = {"standard": attend_reference, "tiled": attend_tiled, "SDPA": attend_sdpa}
+
+
+def standard(q, k, v):
+    """All scores at once; the query heads of a group share one reading of the keys, as in tiles."""
+    rows = q.view(len(q), KV_HEADS, -1, DIM).permute(1, 2, 0, 3)  # (Hkv, G, T, D)
+    scores = rows @ k[:, None].transpose(2, 3) / DIM**0.5  # (Hkv, G, T, S)
+    scores.masked_fill_(~visible(len(q), k.shape[1], None, q.device), float("-inf"))
+    return (scores.softmax(-1) @ v[:, None]).permute(2, 0, 1, 3).reshape(q.shape)
+
+
+FORMS = {"standard": standard, "tiled": attend_tiled, "SDPA": attend_sdpa}
 device = "cuda" if lab.ceilings().device == "cuda" else "cpu"
 dtype = torch.bfloat16 if device == "cuda" else torch.float32
 wait = torch.cuda.synchronize if device == "cuda" else None

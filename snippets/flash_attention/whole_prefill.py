@@ -8,7 +8,7 @@ from inferlab.model.attention import attend_reference, attend_sdpa
 from inferlab.model.flash_attention import attend_tiled
 
 forms = {"standard": attend_reference, "tiled": attend_tiled, "SDPA": attend_sdpa}
-lengths = lab.pick(quick=[128, 1024], full=[128, 512, 1024, 2048, 4096], smoke=[16, 32])
+lengths = lab.pick(quick=[128, 768], full=[128, 512, 1024, 2048, 4096], smoke=[16, 32])
 
 
 class With(WholeText):
@@ -34,7 +34,9 @@ for length in lengths:
     }  # fmt: skip
     tokens = {int(run().argmax()) for run in runs.values()}
     same += len(tokens) == 1
-    times = lab.interleave(runs, lab.repeats(quick=3), warmup=0, synchronize=llm.synchronize)
+    times = lab.interleave(
+        runs, lab.repeats(quick=3, full=5), warmup=0, synchronize=llm.synchronize
+    )
     for name, seconds in times.items():
         row = {"length": length, "form": name, "time_ms": [s * 1e3 for s in seconds]}
         rows.append(row | {"gain": median(times["standard"]) / median(seconds)})
