@@ -4,6 +4,7 @@ A snippet imports this package; the runner, the store, charts and tables are sub
 never loads, so that their edits leave its record fresh.
 """
 
+from inferlab.lab.memory import peak_bytes
 from inferlab.lab.settings import options, pick, repeats
 from inferlab.lab.snippet import (
     Chart,
@@ -21,6 +22,7 @@ __all__ = [
     "ceilings",
     "interleave",
     "options",
+    "peak_bytes",
     "pick",
     "record",
     "repeats",
