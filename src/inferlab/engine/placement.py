@@ -1,5 +1,6 @@
 """Where a model runs and in which dtype; shapes and prompts made of random numbers."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,6 +121,13 @@ def checked_ids(prompt: Sequence[int], vocab_size: int) -> list[int]:
         if not isinstance(token, int) or not 0 <= token < vocab_size:
             raise InferlabError(f"{token!r} is not a token id: they are 0 to {vocab_size - 1}.")
     return ids
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory of the device that is free now."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def checksums(path: Path) -> str | dict[str, str]:
