@@ -188,7 +188,7 @@ def report(result: Mapping[str, Any]) -> str:
     ]
     lines = [head]
     for name, key, scale, unit in rows:
-        if key in result:
+        if key in result and (key != "output_tok_s" or "batch" in result):
             lines.append(_line(name, result[key], scale, unit, shares.get(f"{name}_share")))
     if result["noisy"]:
         lines.append(
@@ -202,7 +202,7 @@ def _line(
     name: str, spread: Mapping[str, Any] | None, scale: float, unit: str, share: float | None
 ) -> str:
     if spread is None:
-        return f"{name:<9}{'-':>10} {unit:<6} (needs at least 2 output tokens)"
+        return f"{name:<8}{'-':>10} {unit:<6} (needs at least 2 output tokens)"
     middle, low, high = (spread[key] * scale for key in ("median", "low", "high"))
     bound = f"   {share:.0%} of the measured roofline" if share is not None else ""
-    return f"{name:<9}{middle:>10.2f} {unit:<6}[{low:.2f} - {high:.2f}]{bound}"
+    return f"{name:<8}{middle:>10.2f} {unit:<6}[{low:.2f} - {high:.2f}]{bound}"
