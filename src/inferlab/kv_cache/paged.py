@@ -55,11 +55,16 @@ class PagedCache:
         """Bytes allocated, used or not."""
         return self.pool.nbytes
 
-    def read(self, layer: int, block_tables: torch.Tensor) -> torch.Tensor:
+    def room_for(self, block_tables: torch.Tensor) -> torch.Tensor:
+        """Memory for one layer of these blocks, which `read` fills layer after layer."""
+        return self.pool.new_empty(block_tables.numel(), self.blocks[0].shape[1])
+
+    def read(self, layer: int, block_tables: torch.Tensor, room: torch.Tensor) -> torch.Tensor:
         """Texts copied out of their blocks: tables (B, M) -> (B, 2 Hkv, M block_size, D)."""
-        found = self.blocks[layer].index_select(0, block_tables.flatten())
+        # One piece of memory for all layers: it stays in the processor's cache.
+        torch.index_select(self.blocks[layer], 0, block_tables.flatten(), out=room)
         shape = (len(block_tables), -1, 2 * self.config.num_kv_heads, self.config.head_dim)
-        return found.view(shape).transpose(1, 2)
+        return room.view(shape).transpose(1, 2)
 
 
 class Decodes:
@@ -70,6 +75,7 @@ class Decodes:
         padded = [[*span.block_table, *[0] * (width - span.num_blocks)] for span in spans]
         self._cache, self.size = cache, len(spans)
         self._tables = torch.tensor(padded, device=device)  # (B, M)
+        self._room = cache.room_for(self._tables)
         lengths = torch.tensor([span.num_tokens for span in spans], device=device).unsqueeze(1)
         at = torch.arange(width * cache.block_size, device=device)
         dtype = cache.pool.dtype
@@ -83,7 +89,9 @@ class Decodes:
 
     def attend(self, layer: int, q: torch.Tensor) -> torch.Tensor:
         """The group's G query heads are rows of one key head, so that keys are read once."""
-        keys, values = self._cache.read(layer, self._tables).chunk(2, dim=1)  # (B, Hkv, S, D)
+        keys, values = self._cache.read(layer, self._tables, self._room).chunk(
+            2, 1
+        )  # (B, Hkv, S, D)
         rows = q.view(self.size, keys.shape[1], -1, q.shape[-1])  # (B, Hkv, G, D)
         mask = self._masks[self._cache.windows[layer]]
         return F.scaled_dot_product_attention(rows, keys, values, attn_mask=mask).view(q.shape)
@@ -95,13 +103,15 @@ class Chunk:
     def __init__(self, cache: PagedCache, span: Span, device: torch.device) -> None:
         self._cache, self._span, self.size = cache, span, span.num_new_tokens
         self._table = torch.tensor([span.block_table], device=device)  # (1, M)
+        self._room = cache.room_for(self._table)
 
     def attend(self, layer: int, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
         """kv: its own new keys and values (T, 2 Hkv, D); older ones come from the blocks."""
         if self._span.num_tokens == self.size:
             text = kv.transpose(0, 1)
         else:
-            text = self._cache.read(layer, self._table)[0, :, : self._span.num_tokens]
+            text = self._cache.read(layer, self._table, self._room)[0]
+            text = text[:, : self._span.num_tokens]
         keys, values = text.contiguous().chunk(2)  # (Hkv, S, D)
         return attend(q, keys, values, self._cache.windows[layer])
 
