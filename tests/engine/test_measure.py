@@ -13,6 +13,7 @@ from inferlab.cli import measure as command
 from inferlab.cli.main import app
 from inferlab.engine import measure as engine
 from inferlab.engine.measure import Sample
+from inferlab.engine.measure_batch import batch_samples, summarize_batch
 
 KEYS = ("median", "low", "high", "samples")
 ASK = ["measure", "--random", "tiny", "--prompt-tokens", "20", "--repeats", "2", "--device", "cpu"]
@@ -170,6 +171,8 @@ def test_interrupted_before_the_first_sample_there_is_nothing(
         (["--dtype", "int3"], "no dtype 'int3'"),
         (["--quantize", "int3"], "no quantization 'int3'"),
         (["--random", "nothing"], "no shape 'nothing'"),
+        (["--batch", "0"], "requests in a batch must be at least 1, not 0"),
+        (["--batch", "2", "--scheduling", "none"], "no scheduling 'none'"),
     ],
 )
 def test_options_that_are_refused(options: list[str], message: str) -> None:
@@ -189,3 +192,30 @@ def test_noisy_results_carry_a_warning(llm: LLM) -> None:
 
     assert "warning" not in report(quiet)
     assert "warning: prefill varied too much" in report(noisy)
+
+
+def test_one_requests_output_rate_counts_its_prefill(llm: LLM) -> None:
+    found = engine.summarize(llm, [Sample(0.5, 0.1), Sample(0.5, None)], 10, 6)
+    assert found["output_tok_s"]["samples"] == [6.0, 12.0]
+
+
+@pytest.mark.parametrize("options", [[], ["--scheduling", "static", "--no-prefix-cache"]])
+def test_a_batch_is_measured_together(tmp_path: Path, options: list[str]) -> None:
+    target = tmp_path / "result.json"
+    asked = [*ASK, "--output-tokens", "4", "--batch", "3", "--json", str(target), *options]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert "3 requests together, 20 prompt tokens" in done.stdout
+    assert "prefill" not in done.stdout
+    found = json.loads(target.read_text())
+    for name in ("output_tok_s", "ttft_s", "tpot_s", "outside_share"):
+        assert set(found[name]) == set(KEYS)
+    assert 0 < found["outside_share"]["median"] < 1
+    assert found["prefix_cache"] is not bool(options)
+    assert found["scheduling"] == ("static" if options else "continuous")
+
+
+def test_a_batch_of_single_tokens_has_no_tpot(llm: LLM) -> None:
+    taken = list(batch_samples(llm, 2, 20, 1, 2))
+    assert [sample.tpot_s for sample in taken] == [None, None]
+    assert summarize_batch(llm, taken, 2, 20, 1)["tpot_s"] is None

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,8 +14,10 @@ from inferlab.errors import InferlabError
 if TYPE_CHECKING:
     from inferlab.engine.llm import LLM
     from inferlab.engine.measure import Sample
+    from inferlab.engine.measure_batch import BatchSample
 
 INTERRUPTED = 130
+AnySample = TypeVar("AnySample", "Sample", "BatchSample")
 
 
 def measure(
@@ -37,6 +39,13 @@ def measure(
     quantize: Annotated[
         str, typer.Option(help="Weights as none, int8, int4 (groups of 32), int4-64 or int4-128.")
     ] = "none",
+    batch: Annotated[int, typer.Option(help="Requests served together.")] = 1,
+    scheduling: Annotated[
+        str, typer.Option(help="Of a batch: continuous, or static as the baseline.")
+    ] = "continuous",
+    no_prefix_cache: Annotated[
+        bool, typer.Option("--no-prefix-cache", help="Of a batch: look for no common beginnings.")
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON; - prints it.")
     ] = None,
@@ -44,28 +53,55 @@ def measure(
     """Measure prefill and decode of one request at a time, each with a prompt never seen before.
 
     Prints medians with the lowest and highest of the repeats, and the share of what this machine's
-    measured matmul rate (prefill) and memory bandwidth (decode) allow.
+    measured matmul rate (prefill) and memory bandwidth (decode) allow. With --batch, the output
+    tokens a second of so many requests that come at once, prefill included, and the share of the
+    time that the engine spends outside the model (overhead).
     """
-    from inferlab import hardware
-    from inferlab.engine import measure as engine
-
     _check_writable(json_file)
     llm = _load(model, random, dtype, device, threads, quantize)
-    _say(f"measuring this machine's ceilings, unless known ({llm.device.type})")
-    ceilings = hardware.ceilings(llm.device.type)
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    taken: list[Sample] = []
-    finished = _collect(engine.samples(llm, prompt_tokens, output_tokens, repeats), taken, repeats)
-    if not taken:
-        raise KeyboardInterrupt
-    result = engine.summarize(llm, taken, prompt_tokens, output_tokens, ceilings)
-    result |= {"complete": finished, "started_at": started_at, **_where()}
+    tokens = (prompt_tokens, output_tokens)
+    if batch == 1:
+        result, finished = _measure_one(llm, tokens, repeats)
+    else:
+        options = {"scheduling": scheduling, "prefix_cache": not no_prefix_cache}
+        result, finished = _measure_batch(llm, batch, tokens, repeats, options)
     if json_file is None or str(json_file) != "-":
         typer.echo(report(result))
     _write(json_file, result)
     if not finished:
-        _say(f"interrupted: {len(taken)} of {repeats} repeats were measured")
+        _say(f"interrupted: {result['repeats']} of {repeats} repeats were measured")
         raise typer.Exit(INTERRUPTED)
+
+
+def _measure_one(llm: "LLM", tokens: tuple[int, int], repeats: int) -> tuple[dict[str, Any], bool]:
+    """The result, and whether it was not interrupted."""
+    from inferlab import hardware
+    from inferlab.engine import measure as engine
+
+    _say(f"measuring this machine's ceilings, unless known ({llm.device.type})")
+    ceilings = hardware.ceilings(llm.device.type)
+    started_at = _now()
+    taken: list[Sample] = []
+    finished = _collect(engine.samples(llm, *tokens, repeats), taken, repeats)
+    result = engine.summarize(llm, taken, *tokens, ceilings)
+    return result | {"complete": finished, "started_at": started_at, **_where()}, finished
+
+
+def _measure_batch(
+    llm: "LLM", batch: int, tokens: tuple[int, int], repeats: int, options: dict[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    from inferlab.engine import measure_batch as engine
+
+    started_at = _now()
+    taken: list[BatchSample] = []
+    samples = engine.batch_samples(llm, batch, *tokens, repeats, **options)
+    finished = _collect(samples, taken, repeats)
+    result = engine.summarize_batch(llm, taken, batch, *tokens) | options
+    return result | {"complete": finished, "started_at": started_at, **_where()}, finished
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _load(
@@ -87,7 +123,7 @@ def _load(
     return LLM(model, dtype=dtype, device=device, num_threads=threads, quantize=quantize)
 
 
-def _collect(samples: "Iterator[Sample]", taken: "list[Sample]", repeats: int) -> bool:
+def _collect(samples: "Iterator[AnySample]", taken: "list[AnySample]", repeats: int) -> bool:
     """Fill `taken` as samples come; False when the user stopped it. What was taken stays."""
     _say("warming up")
     try:
@@ -96,6 +132,8 @@ def _collect(samples: "Iterator[Sample]", taken: "list[Sample]", repeats: int) -
             tpot = "" if sample.tpot_s is None else f", TPOT {sample.tpot_s * 1e3:.2f} ms"
             _say(f"[{len(taken)}/{repeats}] TTFT {sample.ttft_s * 1e3:.1f} ms{tpot}")
     except KeyboardInterrupt:
+        if not taken:
+            raise
         return False
     return True
 
@@ -140,21 +178,28 @@ def _write(json_file: Path | None, result: Mapping[str, Any]) -> None:
 
 def report(result: Mapping[str, Any]) -> str:
     """The result as a person reads it: where it was measured, then one line for each figure."""
-    model, shares = result["model"], result["roofline"]
+    model, shares = result["model"], result.get("roofline", {})
     weights = model.get("weights", "")
+    requests = f"{result['batch']} requests together, " if "batch" in result else ""
     head = (
         f"{model['name']}, {_stored(model)}, {model['device']} ({result['num_threads']} threads)"
         f"{', ' + weights if weights else ''}\n"
-        f"{result['prompt_tokens']} prompt tokens, {result['output_tokens']} output tokens, "
+        f"{requests}{result['prompt_tokens']} prompt tokens, "
+        f"{result['output_tokens']} output tokens, "
         f"median of {result['repeats']} [lowest - highest]\n"
     )
     rows = [
-        ("prefill", result["prefill_tok_s"], 1, "tok/s", shares["prefill_share"]),
-        ("decode", result["decode_tok_s"], 1, "tok/s", shares["decode_share"]),
-        ("TTFT", result["ttft_s"], 1e3, "ms", None),
-        ("TPOT", result["tpot_s"], 1e3, "ms", None),
+        ("prefill", "prefill_tok_s", 1, "tok/s"),
+        ("decode", "decode_tok_s", 1, "tok/s"),
+        ("output", "output_tok_s", 1, "tok/s"),
+        ("TTFT", "ttft_s", 1e3, "ms"),
+        ("TPOT", "tpot_s", 1e3, "ms"),
+        ("overhead", "outside_share", 100, "%"),
     ]
-    lines = [head, *(_line(*row) for row in rows)]
+    lines = [head]
+    for name, key, scale, unit in rows:
+        if key in result and (key != "output_tok_s" or "batch" in result):
+            lines.append(_line(name, result[key], scale, unit, shares.get(f"{name}_share")))
     if result["noisy"]:
         lines.append(
             f"\nwarning: {' and '.join(result['noisy'])} varied too much to compare with other "

@@ -10,6 +10,7 @@ import torch
 from inferlab.engine import placement
 from inferlab.engine.answer import Answer
 from inferlab.engine.cache_pool import CachePool
+from inferlab.engine.engine import Engine, EngineOptions
 from inferlab.engine.generate import prefill
 from inferlab.engine.request import Completion, Piece, SamplingParams, TokenProbability
 from inferlab.engine.sampler import distribution
@@ -102,6 +103,7 @@ class LLM:
         moved = {name: state.pop(name).to(place.device) for name in list(state)}
         self.model = Llama(config, moved, place.dtype, place.device, scheme)
         self._pool = CachePool(self.model)
+        self._engine: Engine | None = None
         self._source = dict(source)
 
     @property
@@ -149,14 +151,18 @@ class LLM:
         self, prompt: Prompt | list[str], params: SamplingParams | None = None, *,
         use_cache: bool = True, **overrides: Any,
     ) -> Completion | list[Completion]:  # fmt: skip
-        """Complete a text, or token ids; a list of texts is completed one after another.
+        """Complete a text, or token ids; a list of texts is served with continuous batching.
 
-        use_cache: False recomputes the whole text for every token, which gives the same tokens.
+        use_cache: False recomputes the whole text for every token, one text after another; it
+            gives the same tokens.
         overrides: fields of `SamplingParams`, for instance max_tokens=8.
         """
         chosen = SamplingParams.of(params, overrides)
-        if isinstance(prompt, list) and any(isinstance(item, str) for item in prompt):
-            return [self._complete(self._ids(text), chosen, use_cache) for text in prompt]
+        if isinstance(prompt, list) and any(isinstance(item, str | list) for item in prompt):
+            ids = [self._ids(text) for text in prompt]
+            if use_cache and self._batches:
+                return self.engine.generate(ids, chosen)
+            return [self._complete(each, chosen, use_cache) for each in ids]
         return self._complete(self._ids(prompt), chosen, use_cache)  # type: ignore[arg-type]
 
     def chat(
@@ -208,6 +214,27 @@ class LLM:
             TokenProbability(token, self.tokenizer.piece(token), value, float(logits[token]))
             for token, value in zip(chosen.tolist(), values.tolist(), strict=True)
         ]
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that lists of prompts are served by; made when it is first used."""
+        if self._engine is None:
+            self._engine = self.new_engine()
+        return self._engine
+
+    def new_engine(self, **options: Any) -> Engine:
+        """An engine with a cache of its own; options: fields of `EngineOptions`."""
+        unknown = sorted(options.keys() - EngineOptions.__dataclass_fields__.keys())
+        if unknown:
+            known = ", ".join(EngineOptions.__dataclass_fields__)
+            raise InferlabError(f"no engine option {unknown[0]!r}. There are: {known}.")
+        return Engine(self.model, self.tokenizer, EngineOptions(**options))
+
+    @property
+    def _batches(self) -> bool:
+        """Dynamic scaling turns every text by its own length, which one batch cannot."""
+        scaling = self.config.rope_scaling
+        return scaling is None or scaling.kind != "dynamic"
 
     def new_cache(self, max_len: int) -> ContiguousCache:
         """An empty KV cache for `max_len` tokens."""

@@ -24,21 +24,17 @@ class Sample:
     ttft_s: float
     tpot_s: float | None
 
+    def output_tok_s(self, output_tokens: int) -> float:
+        """Output tokens over the whole request's time, prefill included."""
+        return output_tokens / (self.ttft_s + (output_tokens - 1) * (self.tpot_s or 0.0))
+
 
 def samples(llm: LLM, prompt_tokens: int, output_tokens: int, repeats: int) -> Iterator[Sample]:
     """Yield one sample after another, after one request that does not count.
 
     Raises InferlabError for numbers below 1 and for what exceeds the model's context.
     """
-    asked = {"prompt tokens": prompt_tokens, "output tokens": output_tokens, "repeats": repeats}
-    for name, number in asked.items():
-        if number < 1:
-            raise InferlabError(f"the number of {name} must be at least 1, not {number}.")
-    if prompt_tokens + output_tokens > llm.config.max_model_len:
-        raise InferlabError(
-            f"{prompt_tokens} + {output_tokens} tokens are more than {llm.config.name} takes: "
-            f"{llm.config.max_model_len}. Measure fewer."
-        )
+    check(llm, prompt_tokens, output_tokens, repeats)
     for number in range(repeats + 1):
         prompt = llm.random_prompt(prompt_tokens, seed=number)
         llm.synchronize()
@@ -48,6 +44,24 @@ def samples(llm: LLM, prompt_tokens: int, output_tokens: int, repeats: int) -> I
             first, last = pieces[0].t_ns, pieces[-1].t_ns
             tpot_s = (last - first) / 1e9 / (len(pieces) - 1) if len(pieces) > 1 else None
             yield Sample((first - start_ns) / 1e9, tpot_s)
+
+
+def check(llm: LLM, prompt_tokens: int, output_tokens: int, repeats: int, batch: int = 1) -> None:
+    """Raise InferlabError for numbers below 1 and for what exceeds the model's context."""
+    asked = {
+        "prompt tokens": prompt_tokens,
+        "output tokens": output_tokens,
+        "repeats": repeats,
+        "requests in a batch": batch,
+    }
+    for name, number in asked.items():
+        if number < 1:
+            raise InferlabError(f"the number of {name} must be at least 1, not {number}.")
+    if prompt_tokens + output_tokens > llm.config.max_model_len:
+        raise InferlabError(
+            f"{prompt_tokens} + {output_tokens} tokens are more than {llm.config.name} takes: "
+            f"{llm.config.max_model_len}. Measure fewer."
+        )
 
 
 def summarize(
@@ -67,6 +81,7 @@ def summarize(
     return {
         "prefill_tok_s": spread([prompt_tokens / t for t in ttft]),
         "decode_tok_s": spread([1 / t for t in tpot]),
+        "output_tok_s": spread([s.output_tok_s(output_tokens) for s in taken]),
         "ttft_s": spread(ttft),
         "tpot_s": spread(tpot),
         "roofline": _shares(llm, ttft, tpot, (prompt_tokens, output_tokens), ceilings),

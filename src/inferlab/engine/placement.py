@@ -144,7 +144,7 @@ def require_memory(config: ModelConfig, place: Placement) -> None:
     Says nothing where the free memory is unknown.
     """
     needed = config.num_parameters * place.dtype.itemsize
-    free = _free_bytes(place.device)
+    free = free_bytes(place.device)
     if free is not None and needed > free:
         raise InferlabError(
             f"{config.name} needs {needed / GIB:.1f} GiB for its weights in "
@@ -153,7 +153,8 @@ def require_memory(config: ModelConfig, place: Placement) -> None:
         )
 
 
-def _free_bytes(device: torch.device) -> int | None:
+def free_bytes(device: torch.device) -> int | None:
+    """Memory of the device that is free now; None where that is unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     memory = hardware.describe()["memory"]

@@ -8,6 +8,7 @@ from inferlab.errors import InferlabError
 from inferlab.trace.events import Trace
 
 FinishReason = Literal["stop", "length"]
+Status = Literal["waiting", "running", "finished", "aborted"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,54 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 def _require_type(name: str, value: Any, kinds: Any, meaning: str) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise InferlabError(f"{name} must be {meaning}, not {value!r}.")
+
+
+@dataclass(eq=False)
+class Request:
+    """A text that grows: the prompt, then each token that was chosen. Holds no tensor.
+
+    priority: the lower comes first, where the scheduler looks at it; arrival: its place in line.
+    """
+
+    request_id: str
+    prompt_token_ids: list[int]
+    params: SamplingParams
+    priority: int = 0
+    arrival: int = 0
+    status: Status = "waiting"
+    num_computed_tokens: int = 0  # tokens whose keys and values are in the cache
+    num_cached_tokens: int = 0  # of the prompt, found there when it first ran
+    num_preemptions: int = 0
+
+    def __post_init__(self) -> None:
+        """The text begins as a copy of the prompt."""
+        self.token_ids = list(self.prompt_token_ids)
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        return len(self.prompt_token_ids)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the text so far: prompt and output."""
+        return len(self.token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return self.num_tokens - self.num_prompt_tokens
+
+    @property
+    def num_new_tokens(self) -> int:
+        """Known tokens that no step has computed yet: 1 is a decode, more a prefill."""
+        return self.num_tokens - self.num_computed_tokens
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        return self.token_ids[self.num_prompt_tokens :]
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in ("finished", "aborted")
 
 
 @dataclass(frozen=True)
