@@ -6,11 +6,18 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from conftest import build
 from inferlab import LLM, InferlabError
 from inferlab.cli.main import app
+from inferlab.engine import placement
 from inferlab.engine.perplexity import Perplexity, perplexity, shipped_text
 from inferlab.model.config import SHAPES
+
+
+def build(**options: str) -> LLM:
+    """The tiny model in float32, with weights large enough for its layers to matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placement, "SPREAD", 0.3)
+        return LLM.random("tiny", dtype="float32", device="cpu", **options)
 
 
 @pytest.mark.parametrize(("quantize", "share"), [("int8", 0.35), ("int4", 0.35)])
