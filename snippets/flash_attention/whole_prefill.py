@@ -8,7 +8,7 @@ from inferlab.model.attention import attend_reference, attend_sdpa
 from inferlab.model.flash_attention import attend_tiled
 
 forms = {"standard": attend_reference, "tiled": attend_tiled, "SDPA": attend_sdpa}
-lengths = lab.pick(quick=[128, 768], full=[128, 512, 1024, 2048, 4096], smoke=[16, 32])
+lengths = lab.pick(quick=[128, 512], full=[128, 512, 1024, 2048, 4096], smoke=[16, 32])
 
 
 class With(WholeText):
