@@ -55,6 +55,6 @@ lab.record(
     ],
     finding=f"{len(output_tokens)} requests in {SEATS} seats are done after {last['static']:,.0f} "
     f"ms with static batching, after {last['continuous']:,.0f} ms with continuous batching.",
-    chart=lab.Chart("timeline", x_label="time, ms"),
+    chart=lab.Chart("timeline", x_label="time"),
     model=llm,
 )
