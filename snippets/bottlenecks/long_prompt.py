@@ -33,7 +33,7 @@ for length in lengths:
             "least_ms": work.lower_bound_s(flop_s, bytes_s) * 1e3,
             "per_token_us": median(times[length]) / length * 1e6,
             "attention": 100 * cost.attention_flops(llm.config, length) / work.flops,
-            "cache_mb": cache_bytes[length] / 1e6,
+            "cache_mib": cache_bytes[length] / 2**20,
         }
     )
 
@@ -44,12 +44,12 @@ columns = [
     lab.Column("least_ms", "least possible", "ms", digits=1),
     lab.Column("per_token_us", "per prompt token", "µs", digits=0),
     lab.Column("attention", "attention's share of the operations", "%", digits=1),
-    lab.Column("cache_mb", "KV cache", "MB", digits=1),
+    lab.Column("cache_mib", "KV cache", "MiB", digits=1),
 ]
 growth = median(last["prefill_ms"]) / median(first["prefill_ms"])
 finding = (
     f"A prompt {last['prompt_tokens'] / first['prompt_tokens']:.0f} times as long takes "
-    f"{growth:.1f} times as long to prefill, and {last['cache_mb'] / first['cache_mb']:.0f} times "
+    f"{growth:.1f} times as long to prefill, and {last['cache_mib'] / first['cache_mib']:.0f} times "
     "the cache."
 )
 chart = lab.Chart("line", "prompt_tokens", "prefill_ms", title=finding, bound="least_ms",

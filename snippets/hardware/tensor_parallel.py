@@ -48,7 +48,7 @@ columns = [
     lab.Column("share", "share of the link", "%", digits=0),
 ]
 prefills = [row for row in rows if row["job"] == "prefill"]
-fast, slow = (next(r for r in prefills if r["link"].startswith(k)) for k in ("NVLink 4", "PCIe 4"))
+fast, slow = (next(r for r in prefills if r["link"].startswith(k)) for k in ("NVLink 4", "PCIe 5"))
 finding = (
     f"Computed for {shape.name} on {num_gpus} x {gpu.name}: in a prefill of {prompt_tokens:,} "
     f"tokens the link takes at least {fast['share']:.0f} % of the time over {fast['link']}, and "
