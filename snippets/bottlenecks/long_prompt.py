@@ -49,8 +49,8 @@ columns = [
 growth = median(last["prefill_ms"]) / median(first["prefill_ms"])
 finding = (
     f"A prompt {last['prompt_tokens'] / first['prompt_tokens']:.0f} times as long takes "
-    f"{growth:.1f} times as long to prefill, and {last['cache_mib'] / first['cache_mib']:.0f} times "
-    "the cache."
+    f"{growth:.1f} times as long to prefill, and {last['cache_mib'] / first['cache_mib']:.0f} "
+    "times the cache."
 )
 chart = lab.Chart("line", "prompt_tokens", "prefill_ms", title=finding, bound="least_ms",
                   roles={"prefill_ms": "prefill"})  # fmt: skip

@@ -263,6 +263,52 @@ def test_a_negative_bar_is_seen() -> None:
     assert "-2.50" in texts(ET.fromstring(charts.render(record)))
 
 
+ROOFS = {
+    "apart": [(1.0, 29e9), (16.0, 150e9), (420.0, 440e9)],
+    "under the corner": [(1.0, 29e9), (16.0, 360e9), (62.0, 740e9), (410.0, 915e9)],
+    "at the roof": [(12.0, 830e9), (60.0, 838e9), (420.0, 839e9), (425.0, 835e9)],
+    "one spot": [(100.0, 300e9), (101.0, 302e9), (102.0, 298e9), (100.5, 301e9), (99.0, 300e9)],
+}
+
+
+@pytest.mark.parametrize("name", ROOFS)
+def test_names_on_a_roofline_cross_nothing_and_stay_by_their_points(name: str) -> None:
+    from inferlab.lab import chart_roofline
+
+    rows = [
+        {"name": f"{number} tokens", "intensity": x, "flop_s": y}
+        for number, (x, y) in enumerate(ROOFS[name], 100)
+    ]
+    columns = [Column("name", "work"), Column("intensity", "i"), Column("flop_s", "rate")]
+    roof = {"peak_flop_s": max(840e9, *(y for _, y in ROOFS[name])), "bandwidth_bytes_s": 80e9}
+    record = chart_samples.make(rows, columns, Chart("roofline", options=roof), "A finding.")
+    with mpl.rc_context(chart_style.settings()):
+        frame = chart_frame.Frame(record, chart_style.theme_of("light"))
+        chart_roofline.roofline(frame)
+        frame.finish()
+    shown: list[Any] = [text for text in frame.axes.texts if text.get_text()]
+    boxes = [text.get_window_extent(frame.canvas.get_renderer()) for text in shown]
+    lines = frame.axes.lines
+    spots = [
+        frame.axes.transData.transform(line.get_xydata()[0])
+        for line in lines
+        if len(line.get_xdata()) == 1
+    ]
+    for number, (text, box) in enumerate(zip(shown, boxes, strict=True)):
+        said = text.get_text()
+        assert not any(box.contains(*spot) for spot in spots), f"{said} hides a point"
+        assert not any(
+            line.get_transform().transform_path(line.get_path()).intersects_bbox(box, False)
+            for line in lines
+        ), f"{said} crosses a line"
+        assert not box.padded(-1).count_overlaps([b.padded(-1) for b in boxes[:number]]), said
+        if "tokens" in said:
+            own = frame.axes.transData.transform(text.xy)
+            gap = max(abs(own[1] - (box.y0 + box.y1) / 2) - 6, 0)
+            leaders = [one.xy for one in frame.axes.texts if not one.get_text()]
+            assert gap < 16 or text.xy in leaders, f"{said} stands away without a line"
+
+
 def test_spread_is_drawn() -> None:
     bands = draw("line").axes.collections
     assert len(bands) == 2

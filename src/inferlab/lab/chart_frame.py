@@ -12,6 +12,10 @@ from inferlab.lab.chart_style import FONT, LINE, TITLE, WIDTH, Look, Theme
 _PAD = 6.0
 DASH = (0, (4, 2.5))  # means a bound, and nothing else
 _END_WIDTH = 110.0  # the most that labels beside the axes may take
+# Where a point's name may stand, in points from it: beside, under or over it, then farther away.
+_BESIDE = [(9, -4, "left"), (-9, -4, "right")]
+_BESIDE += [(x, y, "center") for y in (-18, 10) for x in (0, 27, -27)]
+_BESIDE += [(x, y, "center") for y in (-34, 26, -50, 42, -66) for x in (0, 30, -30)]
 DIRECT = 4  # up to so many series are labelled where they are
 
 
@@ -139,6 +143,32 @@ class Frame:
             top -= FONT * 1.4
         self._place_axes(total, heading)
         self._place_ends(total)
+        if self.chart["form"] == "roofline":
+            self._settle_names()
+
+    def _settle_names(self) -> None:
+        """Names within the axes clear of points, lines and each other, each by its own point."""
+        from matplotlib.transforms import Bbox
+
+        lines, axes = list[Any](self.axes.lines), self.axes.bbox
+        paths = [line.get_transform().transform_path(line.get_path()) for line in lines]
+        marks = {tuple(line.get_xydata()[0]) for line in lines if len(line.get_xdata()) == 1}
+        taken = [Bbox([at - 7, at + 7]) for at in map(self.axes.transData.transform, marks)]
+        for name in list[Any](self.axes.texts):
+            (x, y), own = name.get_position(), name.xy in marks
+            above = [(x, y + up, "right") for up in range(0, 40, 3)]
+            for dx, dy, side in _BESIDE if own else above:
+                name.set(position=(dx, dy), ha=side)
+                box = name.get_window_extent(self.canvas.get_renderer())
+                fits = not own or (axes.x0 < box.x0 and box.x1 < axes.x1 and axes.y0 < box.y0)
+                crossed = any(path.intersects_bbox(box.padded(1), filled=False) for path in paths)
+                if fits and not crossed and not box.count_overlaps(taken):
+                    break
+            taken.append(box.padded(4, -1))
+            if own and not -20 <= dy <= 12:  # too far away to be taken for this point's
+                line = {"arrowstyle": "-", "lw": 0.7, "color": name.get_color(), "shrinkB": 5}
+                end = (dx, dy + (9 if dy < 0 else -2))
+                self.axes.annotate("", name.xy, end, textcoords="offset points", arrowprops=line)
 
     def _place_axes(self, total: float, heading: float) -> None:
         self.axes.set_xlabel(self.x_label, fontsize=FONT, color=self.theme.muted, labelpad=4)
