@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from inferlab.cli import options
 from inferlab.errors import InferlabError
 
 if TYPE_CHECKING:
@@ -39,17 +40,11 @@ def generate(
         bool, typer.Option("--chat", help="Answer the prompt as a message, in the chat form.")
     ] = False,
     system: Annotated[str | None, typer.Option(help="With --chat: the system message.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A name, a .gguf file or a folder. [$INFERLAB_MODEL]")
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16, float16 or auto (the fastest here).")
-    ] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
-    quantize: Annotated[
-        str, typer.Option(help="Weights as none, int8, int4 (groups of 32), int4-64 or int4-128.")
-    ] = "none",
+    model: options.Model = None,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    quantize: options.Quantize = "none",
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Recompute the whole text for each token.")
     ] = False,

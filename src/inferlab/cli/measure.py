@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from inferlab.cli import options
 from inferlab.errors import InferlabError
 
 if TYPE_CHECKING:
@@ -24,21 +25,15 @@ def measure(
     prompt_tokens: Annotated[int, typer.Option(help="Length of the prompt.")] = 600,
     output_tokens: Annotated[int, typer.Option(help="Tokens to generate.")] = 64,
     repeats: Annotated[int, typer.Option(help="Measured requests, after one warm-up.")] = 5,
-    model: Annotated[
-        str | None, typer.Option(help="A name, a .gguf file or a folder. [$INFERLAB_MODEL]")
-    ] = None,
+    model: options.Model = None,
     random: Annotated[
         str | None,
         typer.Option("--random", help="Random weights of a named shape (see: inferlab model list)"),
     ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16, float16 or auto (the fastest here).")
-    ] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
-    quantize: Annotated[
-        str, typer.Option(help="Weights as none, int8, int4 (groups of 32), int4-64 or int4-128.")
-    ] = "none",
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    quantize: options.Quantize = "none",
     batch: Annotated[int, typer.Option(help="Requests served together.")] = 1,
     scheduling: Annotated[
         str, typer.Option(help="Of a batch: continuous, or static as the baseline.")
@@ -63,8 +58,8 @@ def measure(
     if batch == 1:
         result, finished = _measure_one(llm, tokens, repeats)
     else:
-        options = {"scheduling": scheduling, "prefix_cache": not no_prefix_cache}
-        result, finished = _measure_batch(llm, batch, tokens, repeats, options)
+        served = {"scheduling": scheduling, "prefix_cache": not no_prefix_cache}
+        result, finished = _measure_batch(llm, batch, tokens, repeats, served)
     if json_file is None or str(json_file) != "-":
         typer.echo(report(result))
     _write(json_file, result)

@@ -45,11 +45,7 @@ def bar(frame: Frame) -> None:
             schema.center(one.value),
             one.width,
             one.base,
-            color=one.look.color,
-            edgecolor=frame.theme.surface,
-            linewidth=0.8,
-            hatch=one.look.hatch,
-            zorder=2,
+            **_bar_style(frame, one),
         )
         if low_high:
             axes.errorbar(one.position, one.end, yerr=low_high, **_whisker_style(frame))
@@ -80,11 +76,7 @@ def hbar(frame: Frame) -> None:
             schema.center(one.value),
             one.width,
             one.base,
-            color=one.look.color,
-            edgecolor=frame.theme.surface,
-            linewidth=0.8,
-            hatch=one.look.hatch,
-            zorder=2,
+            **_bar_style(frame, one),
         )
         if low_high := _whisker(one):
             axes.errorbar(one.end, one.position, xerr=low_high, **_whisker_style(frame))
@@ -146,6 +138,16 @@ def _whisker(one: Bar) -> list[list[float]] | None:
         return None
     center = float(schema.center(one.value))
     return [[center - between[0]], [between[1] - center]]
+
+
+def _bar_style(frame: Frame, one: Bar) -> dict[str, Any]:
+    return {
+        "color": one.look.color,
+        "edgecolor": frame.theme.surface,
+        "linewidth": 0.8,
+        "hatch": one.look.hatch,
+        "zorder": 2,
+    }
 
 
 def _whisker_style(frame: Frame) -> dict[str, Any]:
